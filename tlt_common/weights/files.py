@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from tlt_common.errors import WeightsError, WeightsUnreadableError
@@ -12,6 +12,7 @@ MAX_INDEX_BYTES = 100_000_000
 _SINGLE = "model.safetensors"
 _CONSOLIDATED = "consolidated"
 _SHARD = re.compile(r"(.*)-(\d+)-of-(\d+)\.safetensors")
+_ENDING = ".safetensors"
 _PICKLED = (".bin", ".pt", ".pth")
 
 
@@ -24,7 +25,10 @@ def weight_files(directory: Path) -> tuple[Path, ...]:
         WeightsError: Which files those are is ambiguous.
         WeightsUnreadableError: There is none, or one is missing.
     """
-    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    paths = list(directory.iterdir()) if directory.is_dir() else []
+    names = [path.name for path in paths]
+    if INDEX not in names and not any(name.endswith(_ENDING) for name in names):
+        _require_no_subfolder(directory, paths)
     return tuple(directory / name for name in chosen(names, lambda: _head(directory / INDEX), where=str(directory)))
 
 
@@ -41,13 +45,23 @@ def chosen(names: Collection[str], read_index: Callable[[], bytes], *, where: st
         WeightsError: As for `weight_files`.
     """
     found = sorted(name for name in names if name.endswith(".safetensors") and not name.startswith("."))
-    if not found:
+    if not found and INDEX not in names:
         pickled = sorted(name for name in names if name.endswith(_PICKLED))
         also = f", only {pickled[0]}; save it with safe_serialization" if pickled else ""
         raise WeightsUnreadableError(f"{where} contains no *.safetensors{also}", field="source.uri")
     if INDEX in names:
         return _indexed(found, read_index(), where)
     return _unindexed(found, where)
+
+
+def _require_no_subfolder(directory: Path, paths: Sequence[Path]) -> None:
+    for folder in sorted(path for path in paths if path.is_dir()):
+        if weights := sorted(path.name for path in folder.iterdir() if path.name.endswith((_ENDING, INDEX))):
+            raise WeightsUnreadableError(
+                f"{directory} contains no *{_ENDING}, and its subfolder {folder.name} has {weights[0]}; accepted: the "
+                f"folder with the weights, {folder}",
+                field="source.uri",
+            )
 
 
 def _indexed(found: list[str], index: bytes, where: str) -> list[str]:
@@ -60,6 +74,12 @@ def _indexed(found: list[str], index: bytes, where: str) -> list[str]:
     if not listed or not all(isinstance(name, str) and name.endswith(".safetensors") for name in listed):
         raise WeightsError(f"{where}/{INDEX} does not list safetensors files in a weight_map", field="source.uri")
     # SGLang would ignore a listed file in a subdirectory.
+    if below := sorted(name for name in listed if "/" in name):
+        raise WeightsError(
+            f"{where}/{INDEX} points to {below[0]}, in a subfolder; accepted: files beside the index. Move them there, "
+            "and change its weight_map",
+            field="source.uri",
+        )
     if missing := sorted(listed.difference(found)):
         raise WeightsUnreadableError(
             f"{where} lacks {missing[0]}, one of {len(missing)} missing of the {len(listed)} files in its "

@@ -1,6 +1,7 @@
 """What the answers of all protocols share: spans of weight versions, and how long ones are written."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
@@ -9,6 +10,8 @@ from fastapi.responses import JSONResponse
 from pydantic import JsonValue
 
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, TokenChunk
 
 LARGE = 8192
 """Tokens of an answer from which on a thread is worth its start."""
@@ -30,3 +33,42 @@ def spans(versions: Sequence[PolicyVersion]) -> list[JsonValue]:
         found.append({"version": str(version), "start": begin, "end": end})
         begin = end
     return found
+
+
+def meta_info(so_far: TokenChunk, prompt: Prompt, *, rid: str, limit: int | None, began_s: float) -> dict[str, Any]:
+    """
+    Return what SGLang says of a response, without log-probabilities.
+
+    Args:
+        so_far: All its tokens so far.
+        prompt: Its prompt.
+        rid: How the caller names it.
+        limit: Tokens that it could have.
+        began_s: When the call began, on the monotonic clock.
+    """
+    count = len(so_far.token_ids)
+    meta: dict[str, Any] = {
+        "id": rid,
+        "finish_reason": _finish_reason(so_far, limit=limit),
+        "prompt_tokens": len(prompt.token_ids),
+        "completion_tokens": count,
+        "weight_version": str(so_far.policy_versions[-1] if count else 0),
+        "weight_versions": spans(so_far.policy_versions),
+    }
+    if so_far.stats is not None:
+        meta |= so_far.stats.meta_info() | {"completion_tokens": count}
+        meta["e2e_latency"] = time.monotonic() - began_s
+    return meta
+
+
+def _finish_reason(so_far: TokenChunk, *, limit: int | None) -> dict[str, JsonValue] | None:
+    match so_far.finish_reason:
+        case FinishReason.STOP:
+            last = so_far.token_ids[-1] if so_far.token_ids else None
+            return {"type": "stop", "matched": so_far.matched_stop or last}
+        case FinishReason.LENGTH:
+            return {"type": "length", "length": limit or len(so_far.token_ids)}
+        case FinishReason.ABORT:
+            return {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}
+        case None:
+            return None

@@ -21,6 +21,8 @@ T = TypeVar("T", bound="Body")
 DISCARDED_BYTES = 64 * 2**20
 """Bytes of a body that is too large that are read all the same: a client that is still sending when the connection
 closes loses the answer."""
+MAX_IGNORED: Mapping[type, int] = {str: 1024, dict: 16}
+"""Of strings in characters, of objects in entries: as many as OpenAI accepts of `metadata`."""
 _IN_PROMPT = re.compile(r"prompt\.|prompts\[(\d+)\]\.")
 _LARGE = ThreadPoolExecutor(1, thread_name_prefix="large-body")
 """One thread: several would keep the event loop from the interpreter's lock in turn."""
@@ -73,6 +75,10 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    ignored: ClassVar[Mapping[str, type]] = {}
+    """Fields that concern what a gateway does not have, such as accounts, with their types: they may say anything."""
+    ignores_null: ClassVar[bool] = False
+    """Whether null is nothing for unknown fields, too: clients send back what servers of other kinds answered."""
     path: ClassVar[str] = ""
     """Prefix of the fields' names in messages."""
 
@@ -90,9 +96,11 @@ class Body(BaseModel):
                         f"{cls.path}{name} is {shown(value)}; accepted: {values}, or omit it",
                         field=f"{cls.path}{name}",
                     )
-            elif name not in cls.model_fields:
+            elif (kind := cls.ignored.get(name)) is not None:
+                _require_small(f"{cls.path}{name}", value, kind)
+            elif name not in cls.model_fields and (value is not None or not cls.ignores_null):
                 raise PydanticCustomError(_UNKNOWN, _UNKNOWN, {"name": f"{name:.80}", "accepted": _names(cls)})
-            elif value is not None or name not in _without_null(cls):
+            elif name in cls.model_fields and (value is not None or name not in _without_null(cls)):
                 found[name] = value
         return found
 
@@ -102,6 +110,17 @@ class Body(BaseModel):
         schema = handler(source)
         quick_lists(schema)
         return schema
+
+
+def _require_small(field: str, value: object, kind: type) -> None:
+    if value is None:
+        return
+    if not isinstance(value, kind) or len(value) > MAX_IGNORED[kind]:  # type: ignore[arg-type] # both have a length
+        what = "a string of at most" if kind is str else "an object with at most"
+        unit = "characters" if kind is str else "entries"
+        raise InvalidRequestError(
+            f"{field} is {shown(value)}; accepted: {what} {MAX_IGNORED[kind]} {unit}, which has no effect", field=field
+        )
 
 
 class NoFields(Body):
@@ -227,7 +246,7 @@ def _is_variant(part: int | str) -> bool:
 
 @cache
 def _names(kind: type[Body]) -> tuple[str, ...]:
-    return tuple(sorted({*kind.model_fields, *kind.unsupported}))
+    return tuple(sorted({*kind.model_fields, *kind.unsupported, *kind.ignored}))
 
 
 def strings_of(given: str | list[str] | None) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """What a call says of new weights: their version, the one that they change, and their tensors."""
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,8 @@ from tlt_gateway.http.bodies.shown import shown
 
 BASE = "base_version"
 MAX_DIGITS = 100
+_NAMED = re.compile(r"[A-Za-z][A-Za-z_:=/-]{0,63}([0-9]{1,99})")
+"""A version such as step-42 is its number: the only one in it, at its end, and not a negative one or a fraction."""
 WORLD_SIZE = 1
 """Ranks of a trainer's process group: one worker receives what it broadcasts, for the whole fleet."""
 
@@ -24,7 +27,11 @@ def version_of(value: str | int | None, *, served: PolicyVersion, field: str = "
     Raises:
         InvalidRequestError: It is not a number.
     """
-    return _number(served + 1 if value is None else value, field, f"a number above {served}, the version served")
+    return _number(
+        served + 1 if value is None else value,
+        field,
+        f"a number above {served}, the version served, or a name that ends in one, such as step-{served + 1}",
+    )
 
 
 def base_of(value: str | int | None, *, served: PolicyVersion) -> PolicyVersion | None:
@@ -49,9 +56,11 @@ def named_as_sent() -> Iterator[None]:
 
 def _number(version: str | int, field: str, accepted: str) -> PolicyVersion:
     digits = str(version) if isinstance(version, str) or -1 < version <= COUNTED_MAX else ""
+    if named := _NAMED.fullmatch(digits):
+        digits = named[1]
     if not (digits.isascii() and digits.isdecimal() and len(digits) < MAX_DIGITS) or int(digits) > COUNTED_MAX:
         raise InvalidRequestError(f"{field} is {shown(version)}; accepted: {accepted}", field=field)
-    return PolicyVersion(int(version))
+    return PolicyVersion(int(digits))
 
 
 def broadcast_of(

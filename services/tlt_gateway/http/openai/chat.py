@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_gateway.http.answers import meta_info
 from tlt_gateway.http.generation import HttpGeneration
 from tlt_gateway.http.openai.answers import request_of
 from tlt_gateway.http.openai.chat_requests import ChatRequest
@@ -47,6 +48,7 @@ class ChatCall:
         self._prompting = prompting
         self._owner = owner
         self._model = body.model or model
+        self._began_s = time.monotonic()
         self._replies = [
             Reply(body, text, tools.text(body.tools or ()) if body.parses_tools else None) for _ in range(body.n)
         ]
@@ -56,10 +58,27 @@ class ChatCall:
         """Return the answer with complete responses."""
         choices: list[JsonValue] = []
         for place, (reply, chunk) in enumerate(zip(self._replies, chunks, strict=True)):
-            choices.append({"index": place, **await reply.whole(chunk)})
+            choices.append({"index": place, **await reply.whole(chunk), **self._returned(chunk)})
             self._finished(place, chunk)
             await asyncio.sleep(0)  # there may be many, and long ones
         return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
+
+    def _returned(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+        """Return what SGLang adds to a choice if it is asked to."""
+        found: dict[str, JsonValue] = {}
+        if self._body.return_prompt_token_ids:
+            found["prompt_token_ids"] = list(self._prompt.token_ids)
+        if self._body.return_meta_info:
+            limit = self._prompt.sampling.max_new_tokens
+            meta = meta_info(chunk, self._prompt, rid=request_of(chunk), limit=limit, began_s=self._began_s)
+            if self._body.logprobs:
+                meta["input_token_logprobs"] = []
+                meta["output_token_logprobs"] = [
+                    [logprob, token, None] for logprob, token in zip(chunk.logprobs, chunk.token_ids, strict=True)
+                ]
+                meta["output_token_logprobs_length"] = len(chunk.token_ids)
+            found["meta_info"] = meta
+        return found
 
     async def growing(self, generation: HttpGeneration) -> AsyncGenerator[dict[str, JsonValue], None]:
         """Generate the responses and yield the events of a stream."""

@@ -10,7 +10,7 @@ from tlt_gateway.http.bodies.body import Body
 from tlt_gateway.http.openai.conversation import ConversationBody
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.requests import SamplingBody, one_name
-from tlt_gateway.http.openai.unsupported import CHAT
+from tlt_gateway.http.openai.unsupported import CHAT, IGNORED, RETURNED
 from tlt_gateway.http.session import salt_of
 from tlt_gateway.http.text.text import Text
 
@@ -24,6 +24,10 @@ CHAT_NAMES = {
     "sampling.min_new_tokens": "min_tokens",
     "sampling.": "",
 }
+
+
+ID_NAMES = {**CHAT_NAMES, "token_ids": "input_ids"}
+"""Of calls that bring their prompt as tokens."""
 
 
 class ChatStreamOptions(Body):
@@ -42,6 +46,7 @@ class ChatRequest(ConversationBody, SamplingBody):
     """The body of /v1/chat/completions and of its render call."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = CHAT
+    ignored: ClassVar[Mapping[str, type]] = IGNORED
 
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -51,6 +56,9 @@ class ChatRequest(ConversationBody, SamplingBody):
     stream_options: ChatStreamOptions | None = None
     return_token_ids: bool | None = False
     return_tokens_as_token_ids: bool | None = False
+    return_prompt_token_ids: bool | None = False
+    return_meta_info: bool | None = False
+    input_ids: list[int] | None = None
     request_id: str = ""
     cache_salt: str | None = None
     rid: str | None = None
@@ -84,6 +92,8 @@ class ChatRequest(ConversationBody, SamplingBody):
                 "log-probabilities",
                 field="top_logprobs",
             )
+        if asked := [name for name in RETURNED if self.stream and getattr(self, name)]:
+            raise InvalidRequestError(f"{asked[0]}; accepted: without stream", field=asked[0])
         if self.stream_options is not None and not self.stream:
             raise InvalidRequestError("stream_options; accepted: with stream", field="stream_options")
         if self.add_generation_prompt is False and not self.continue_final_message:

@@ -18,7 +18,7 @@ from tlt_gateway.http.bodies.body import body_of, no_body, renamed
 from tlt_gateway.http.events import EventResponse
 from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
 from tlt_gateway.http.openai.chat import ChatCall
-from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, ChatRequest
+from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, ID_NAMES, ChatRequest
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
@@ -28,20 +28,25 @@ from tlt_gateway.http.text.tools import ToolParser
 
 def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prompting: Prompting) -> APIRouter:
     """Return the routes."""
-    api, generation = APIRouter(), HttpGeneration(gateway.batches, CHAT_NAMES)
+    api, of_messages, of_ids = (
+        APIRouter(),
+        HttpGeneration(gateway.batches, CHAT_NAMES),
+        HttpGeneration(gateway.batches, ID_NAMES),
+    )
 
     @api.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         name = auth.permit(request, "Generate")
         body = await body_of(request, ChatRequest, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
+        names, generation = (CHAT_NAMES, of_messages) if body.input_ids is None else (ID_NAMES, of_ids)
         generation.require_fit(1, body.n)
         try:
             call, prompt = await called(request, name, body)
         except TltError as error:
-            raise renamed(error, CHAT_NAMES) from None
+            raise renamed(error, names) from None
         if body.stream:
-            return EventResponse(growing(name, call))
+            return EventResponse(growing(name, call, generation))
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
         content = await call.whole(chunks)
@@ -51,12 +56,13 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
         body.require_consistent()
         require_short(body.texts, field="messages", context_length=gateway.info.context_length)
         session = session_of(request)
-        prompt = body.prompt(await prompting.prompt_ids(body, owner=name, session=session), session)
+        ids = await prompting.prompt_ids(body, owner=name, session=session, given=body.input_ids)
+        prompt = body.prompt(ids, session)
         if body.parses_tools:
             await tools.require(body.tools or ())
         return ChatCall(body, prompt, text, tools, prompting, owner=name, model=gateway.info.model), prompt
 
-    async def growing(name: str, call: ChatCall) -> AsyncGenerator[Mapping[str, Any], None]:
+    async def growing(name: str, call: ChatCall, generation: HttpGeneration) -> AsyncGenerator[Mapping[str, Any], None]:
         with auth.work(name):
             async with aclosing(call.growing(generation)) as events:
                 async for event in events:
@@ -68,7 +74,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
         body = await body_of(request, ChatRequest, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         require_short(body.texts, field="messages", context_length=gateway.info.context_length)
-        ids = await prompting.prompt_ids(body, owner=name, session=session_of(request))
+        ids = await prompting.prompt_ids(body, owner=name, session=session_of(request), given=body.input_ids)
         found = {
             "request_id": body.request_id or f"chatcmpl-{new_request_id()}",
             "model": body.model or gateway.info.model,

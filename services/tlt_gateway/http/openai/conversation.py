@@ -1,9 +1,9 @@
 """What the calls that take messages have in common: messages, tools and the template, as OpenAI and vLLM name them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tlt_common.documents import json_of
 from tlt_common.errors import InvalidRequestError
@@ -13,6 +13,8 @@ from tlt_gateway.http.bodies.body import Body
 class ContentPart(Body):
     """A part of a message's content."""
 
+    ignores_null: ClassVar[bool] = True
+
     path: ClassVar[str] = "messages.content."
 
     type: Literal["text"]
@@ -21,6 +23,8 @@ class ContentPart(Body):
 
 class Called(Body):
     """The function of a tool call."""
+
+    ignores_null: ClassVar[bool] = True
 
     path: ClassVar[str] = "messages.tool_calls.function."
 
@@ -32,6 +36,7 @@ class CalledTool(Body):
     """A tool call of an earlier turn."""
 
     path: ClassVar[str] = "messages.tool_calls."
+    ignores_null: ClassVar[bool] = True
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"index": (None, *range(64))}  # streams have it
 
     id: str | None = None
@@ -43,6 +48,7 @@ class Message(Body):
     """A message. NeMo-Gym adds the ids that were sampled, and their log-probabilities, to assistants' messages."""
 
     path: ClassVar[str] = "messages."
+    ignores_null: ClassVar[bool] = True
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         **dict.fromkeys(("refusal", "audio", "function_call"), (None,)),
         "annotations": (None, []),
@@ -54,9 +60,22 @@ class Message(Body):
     tool_calls: list[CalledTool] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
+    reasoning: str | None = None
+    """vLLM's name of the same."""
     prompt_token_ids: list[int] | None = None
     generation_token_ids: list[int] | None = None
     generation_log_probs: list[float] | None = None
+
+    @model_validator(mode="after")
+    def _with_one_reasoning(self) -> Self:
+        if self.reasoning is not None:
+            if self.reasoning_content not in {None, self.reasoning}:
+                raise InvalidRequestError(
+                    "messages.reasoning differs from messages.reasoning_content; accepted: one of them",
+                    field="messages.reasoning",
+                )
+            self.reasoning_content, self.reasoning = self.reasoning, None
+        return self
 
     @property
     def text(self) -> str:

@@ -47,14 +47,19 @@ class Prompting:
         self._turns = turns
         self._end_tokens = end_tokens
 
-    async def prompt_ids(self, body: ConversationBody, *, owner: str, session: str) -> list[int]:
+    async def prompt_ids(
+        self, body: ConversationBody, *, owner: str, session: str, given: list[int] | None = None
+    ) -> list[int]:
         """
-        Return the tokens of a conversation.
+        Return the tokens of a conversation: those that are given, or else of its messages.
 
         Raises:
-            InvalidRequestError: There is no tokenizer or template, or the template refuses the messages.
+            InvalidRequestError: There is no tokenizer or template, or the template refuses the messages; or tokens are
+                given that do not begin with those of a message.
         """
         body.require_valid()
+        if given is not None:
+            return self._whole(body, given)
         known = self._given(body) or self._remembered(body, owner, session)
         if known is not None:
             after = await self._after(body, known)
@@ -64,6 +69,20 @@ class Prompting:
         is_new = all(message.role != "assistant" for message in body.messages)
         metrics.GATEWAY_CHAT_PROMPTS.labels(history="none" if is_new else "tokenized").inc()
         return await self._encoded(await self._rendered(body, body.messages))
+
+    def _whole(self, body: ConversationBody, given: list[int]) -> list[int]:
+        """Return a prompt that comes as tokens, with messages that say what it is."""
+        field = "input_ids"
+        if not given:
+            raise InvalidRequestError(f"{field} is empty; accepted: at least one token", field=field)
+        require_ids(field, given, INT32_MAX)
+        known = self._given(body)
+        if known is not None and given[: len(known.turn.token_ids)] != list(known.turn.token_ids):
+            raise InvalidRequestError(
+                f"{field} does not begin with the tokens of {known.field}; accepted: one of them", field=field
+            )
+        metrics.GATEWAY_CHAT_PROMPTS.labels(history="spliced").inc()
+        return given
 
     @staticmethod
     def _kept(body: ConversationBody, known: _Known) -> Sequence[int]:

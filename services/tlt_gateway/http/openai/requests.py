@@ -8,7 +8,7 @@ from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body, strings_of
 from tlt_gateway.http.bodies.shown import shown
-from tlt_gateway.http.openai.unsupported import SAMPLED
+from tlt_gateway.http.openai.unsupported import IGNORED, SAMPLED
 from tlt_gateway.http.session import salt_of
 from tlt_gateway.http.text.text import Text
 
@@ -121,7 +121,9 @@ class CompletionRequest(SamplingBody):
         **SAMPLED,
         "response_format": (None, {"type": "text"}),
         "add_special_tokens": (None, True),
+        "store": (None, False),
     }
+    ignored: ClassVar[Mapping[str, type]] = IGNORED
 
     model: str | None = None
     prompt: str | list[str] | list[int] | list[list[int]]

@@ -19,7 +19,7 @@ _OFF = (
 SAMPLED: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(_NONE, (None,)),
     **dict.fromkeys(_OFF, (None, False)),
-    **dict.fromkeys(("custom_params", "logit_bias", "metadata", "vllm_xargs"), (None, {})),
+    **dict.fromkeys(("custom_params", "logit_bias", "vllm_xargs"), (None, {})),
     **dict.fromkeys(("bad_words", "stop_regex"), (None, [], "")),
     "best_of": (None, 1),
     "detokenize": (None, True, False),
@@ -29,16 +29,20 @@ SAMPLED: Mapping[str, tuple[Any, ...]] = {
     "return_flat_raw_top_logprobs_b64": (None, True, False),  # how others would be written
     "routed_experts_start_len": (None, 0),
     "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
-    "user": (None, ""),
 }
 """Of every call that samples."""
+IGNORED: Mapping[str, type] = {
+    "user": str, "metadata": dict, "safety_identifier": str, "prompt_cache_key": str,
+}  # fmt: skip
+"""What OpenAI files with an account: there is none here. Turns find their cache by X-Session-ID."""
+RETURNED = ("return_meta_info", "return_prompt_token_ids")
+"""What chats return if asked."""
 CHAT: Mapping[str, tuple[Any, ...]] = {
-    **SAMPLED,
+    **{name: accepted for name, accepted in SAMPLED.items() if name not in RETURNED},
     **dict.fromkeys(
         (
-            "audio", "extra_key", "function_call", "functions", "input_ids", "max_dynamic_patch",
-            "min_dynamic_patch", "prediction", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort",
-            "safety_identifier", "task", "thinking",
+            "audio", "extra_key", "function_call", "functions", "max_dynamic_patch",
+            "min_dynamic_patch", "prediction", "prompt_cache_retention", "reasoning_effort", "task", "thinking",
             "verbosity", "video_config", "web_search_options",
         ),
         (None,),

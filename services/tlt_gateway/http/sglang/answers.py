@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import JsonValue
-
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import FinishReason, TokenChunk
-from tlt_gateway.http.answers import spans
+from tlt_common.domain.response import TokenChunk
+from tlt_gateway.http.answers import meta_info
 from tlt_gateway.http.sglang.requests import GenerateBody
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
@@ -47,17 +45,8 @@ class Answers:
             decoder = self._text.decoder(after=before, skip_special_tokens=sampling.skip_special_tokens)
             stop = self._prompts[prompt].sampling.stop
             said = self._said[place] = _Said(ResponseText(decoder, stop, keeps_stop=sampling.no_stop_trim))
-        meta: dict[str, Any] = {
-            "id": _rid(so_far.request_id, single=not self._body.is_list),
-            "finish_reason": _finish_reason(so_far, limit=sampling.max_new_tokens),
-            "prompt_tokens": len(before),
-            "completion_tokens": len(ids),
-            "weight_version": str(so_far.policy_versions[-1] if ids else 0),
-            "weight_versions": spans(so_far.policy_versions),
-        }
-        if so_far.stats is not None:
-            meta |= so_far.stats.meta_info() | {"completion_tokens": len(ids)}
-            meta["e2e_latency"] = time.monotonic() - self._began_s
+        rid = _rid(so_far.request_id, single=not self._body.is_list)
+        meta = meta_info(so_far, self._prompts[prompt], rid=rid, limit=sampling.max_new_tokens, began_s=self._began_s)
         if so_far.routed_experts is not None:
             meta["routed_experts"] = base64.b64encode(so_far.routed_experts.int32()).decode()
         if self._body.wants_logprobs(prompt):
@@ -97,16 +86,3 @@ class _Said:
 
 def _rid(request_id: str, *, single: bool) -> str:
     return request_id.rpartition("/")[0] or request_id if single else request_id
-
-
-def _finish_reason(so_far: TokenChunk, *, limit: int | None) -> dict[str, JsonValue] | None:
-    match so_far.finish_reason:
-        case FinishReason.STOP:
-            last = so_far.token_ids[-1] if so_far.token_ids else None
-            return {"type": "stop", "matched": so_far.matched_stop or last}
-        case FinishReason.LENGTH:
-            return {"type": "length", "length": limit or len(so_far.token_ids)}
-        case FinishReason.ABORT:
-            return {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}
-        case None:
-            return None

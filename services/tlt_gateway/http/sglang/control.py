@@ -24,7 +24,7 @@ class UpdateFromDisk(Body):
     """
     The body of /update_weights_from_disk. With `base_version`, which is our own, the directory has only what changed.
 
-    Cached prefixes are never used with other weights, so `flush_cache` asks for what happens anyway.
+    Cached prefixes are never used with other weights, whatever `flush_cache` asks for.
     """
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -33,7 +33,7 @@ class UpdateFromDisk(Body):
         "manifest": (None,),
         "token_step": (None, 0),
         "torch_empty_cache": (None, True, False),
-        "flush_cache": (None, True),
+        "flush_cache": (None, True, False),
     }
 
     model_path: str

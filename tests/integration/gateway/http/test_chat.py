@@ -211,6 +211,26 @@ async def test_several_samples(chat: Chat) -> None:
         ({"parallel_tool_calls": False}, "parallel_tool_calls"),
         ({"stop": ["x"]}, "stop"),
         ({"whatever": 1}, "whatever"),
+        ({"store": True}, "store"),
+        ({"user": 5}, "user"),
+        ({"user": "a" * 2000}, "user"),
+        ({"metadata": "x"}, "metadata"),
+        ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+        ({"prompt_cache_key": ["x"]}, "prompt_cache_key"),
+        ({"messages": [{"role": "user", "content": "x", "mood": "good"}]}, "messages.0.mood"),
+        ({"messages": [{"role": "assistant", "content": "x", "reasoning": 5}]}, "messages.0.reasoning"),
+        (
+            {"messages": [{"role": "assistant", "content": "x", "reasoning": "a", "reasoning_content": "b"}]},
+            "messages.reasoning",
+        ),
+        ({"return_prompt_token_ids": True, "stream": True}, "return_prompt_token_ids"),
+        ({"return_meta_info": True, "stream": True}, "return_meta_info"),
+        ({"input_ids": []}, "input_ids"),
+        ({"input_ids": [-1]}, "input_ids"),
+        ({"input_ids": [9999]}, "input_ids"),
+        ({"input_ids": ["a"]}, "input_ids"),
+        ({"input_ids": [1] * 4000}, "input_ids"),
+        ({"messages": SAID, "input_ids": [4, 5], "required_prefix_token_ids": [5]}, "input_ids"),
     ],
 )
 async def test_what_cannot_be_honoured_is_refused_by_name(chat: Chat, change: dict[str, Any], field: str) -> None:
@@ -238,3 +258,58 @@ async def test_tools_are_shown_to_the_model_without_a_parser(chat: Chat) -> None
     answer = await chat.ask(ASK, tools=tools, tool_choice="none")
     assert '{"name": "get_weather"}' in chat.text(answer.prompt_token_ids)
     assert answer.choices[0].message.content == "<tool_call>"
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+async def test_reasoning_is_sent_back_under_either_name(chat: Chat, name: str) -> None:
+    template = "{% for m in messages %}[{{ m.reasoning_content }}|{{ m.content }}]{% endfor %}"
+    talk = [*ASK, {"role": "assistant", "content": "sunny", name: "hm"}, {"role": "user", "content": "and Rome"}]
+    body = {"messages": talk, "chat_template": template}
+    rendered = (await chat.http.post("/v1/chat/completions/render", body)).json()
+    assert rendered["text"] == "[|the weather in Paris][hm|sunny][|and Rome]"
+
+
+async def test_null_is_nothing_whatever_the_fields_of_a_message_are_called(chat: Chat) -> None:
+    first, *_ = chat.script("sunny", "warm", "hot")
+    answer = await chat.ask(ASK, session="s")
+    call = {"type": "function", "id": "c", "extra": None, "function": {"name": "f", "arguments": "{}", "strict": None}}
+    message = {"role": "assistant", "content": "sunny", "reasoning": None, "refusal": None, "mood": None}
+    talk = [*ASK, message, {"role": "user", "content": [{"type": "text", "text": "and Rome", "annotations": None}]}]
+    later = await chat.ask(talk, session="s")
+    assert later.prompt_token_ids[: len(answer.prompt_token_ids) + len(first)] == [*answer.prompt_token_ids, *first]
+    assert await chat.ask([*ASK, {**message, "tool_calls": [call]}, {"role": "user", "content": "x"}])
+
+
+async def test_what_concerns_accounts_has_no_effect(chat: Chat) -> None:
+    chat.script("sunny", "warm")
+    of_accounts: dict[str, Any] = {"user": "u", "metadata": {"run": "7", "n": 1}, "safety_identifier": "s"}
+    of_accounts |= {"prompt_cache_key": "k", "store": False}
+    assert (await chat.ask(ASK, extra_body=of_accounts)).choices[0].message.content == "sunny"
+    completion = await chat.http.post("/v1/completions", {"prompt": [4, 5], "max_tokens": 1, **of_accounts})
+    assert completion.status_code == 200
+
+
+async def test_sglangs_clients_get_the_prompt_and_meta_info_with_each_choice(chat: Chat) -> None:
+    said, _ = chat.script("sunny", "warm")
+    asked = {"messages": ASK, "return_prompt_token_ids": True, "return_meta_info": True, "logprobs": True}
+    answer = (await chat.http.post("/v1/chat/completions", {**asked, "stop_token_ids": [chat.end]})).json()
+    [choice] = answer["choices"]
+    assert choice["prompt_token_ids"] == chat.ids(ASKED)
+    meta = choice["meta_info"]
+    assert meta["finish_reason"] == {"type": "stop", "matched": chat.end}
+    assert (meta["prompt_tokens"], meta["completion_tokens"]) == (len(chat.ids(ASKED)), len(said))
+    assert (meta["weight_version"], answer["id"]) == ("0", f"chatcmpl-{meta['id']}")
+    assert meta["output_token_logprobs"] == [[-token / 128, token, None] for token in said]
+    plain = (await chat.http.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 1})).json()
+    assert not {"prompt_token_ids", "meta_info"} & plain["choices"][0].keys()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_prompt_may_come_as_tokens_beside_its_messages(chat: Chat, streams: bool) -> None:
+    first, _ = chat.script("sunny", "warm")
+    ids = [*chat.bytes("weather"), 7]
+    await chat.ask(ASK, session="s", stream=streams, extra_body={"input_ids": ids})
+    assert list(chat.worker.prompts[0].token_ids) == ids
+    talk = [*ASK, {"role": "assistant", "content": "sunny"}, {"role": "user", "content": "and Rome"}]
+    later = await chat.ask(talk, session="s")
+    assert later.prompt_token_ids[: len(ids) + len(first)] == [*ids, *first]

@@ -189,13 +189,16 @@ async def test_pausing_aborts_unless_told_otherwise(serve: Serve, worker: FakeWo
 
 async def test_weights_are_updated_from_a_directory(serve: Serve, worker: FakeWorker) -> None:
     async with serve(worker) as http:
-        for weight_version, version in ((None, 1), ("7", 7), (8, 8)):
-            body = {"model_path": "file:///weights", "weight_version": weight_version}
+        for weight_version, version in (
+            (None, 1), ("7", 7), (8, 8), ("step-12", 12), ("global_step_0013", 13), ("v14", 14),
+        ):  # fmt: skip
+            body = {"model_path": "file:///weights", "weight_version": weight_version, "flush_cache": False}
             answer = await http.post("/update_weights_from_disk", body)
             assert answer.status_code != 200 or answer.json()["success"]
             assert (await http.client.get("/get_weight_version")).json()["weight_version"] in {"0", str(version)}
-        refused = await http.refused("/update_weights_from_disk", {"model_path": "x", "weight_version": "step"})
-        assert refused["param"] == "weight_version"
+        for name in ("step", "-15", "1.5", "step-1.5", "run2-step-15", "step-15-final", "step--", "15a", "", "é15"):
+            refused = await http.refused("/update_weights_from_disk", {"model_path": "x", "weight_version": name})
+            assert refused["param"] == "weight_version", name
         assert (await http.refused("/update_weights_from_disk", {}))["param"] == "model_path"
 
 

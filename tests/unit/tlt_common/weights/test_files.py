@@ -63,7 +63,9 @@ def test_what_sglang_reads_is_the_checkpoint(
     [
         ((ONE,), SHARDS, f"lacks {TWO}"),
         (("model.safetensors",), SHARDS, f"lacks {ONE}"),
-        ((ONE, "more/" + TWO), {"a": ONE, "b": "more/" + TWO}, "lacks more/"),
+        ((ONE, "more/" + TWO), {"a": ONE, "b": "more/" + TWO}, rf"{INDEX} points to more/{TWO}, in a subfolder"),
+        (("more/" + ONE, "more/" + TWO), {"a": "more/" + ONE, "b": "more/" + TWO}, rf"{INDEX} points to more/"),
+        (("more/" + ONE, "more/" + TWO), None, rf"its subfolder more has {ONE}; accepted"),
         ((ONE,), None, f"lacks {TWO}"),
         ((ONE, TWO, "model-00001-of-00003.safetensors"), None, "model-00001-of-00003"),
         ((ONE, TWO, "model.safetensors"), None, r"model\.safetensors and model-00001"),
