@@ -61,6 +61,13 @@ def test_no_variable_and_no_mount_is_given_twice(name: str) -> None:
                 assert len(names) == len(set(names)), (pod.component, item["name"])
 
 
+def test_a_variable_of_the_chart_can_be_replaced() -> None:
+    pods = render({"worker": {"env": [{"name": "HOME", "value": "/data"}]}}).pods
+    for item in pods["worker"].containers:
+        assert [each["value"] for each in item["env"] if each["name"] == "HOME"] == ["/data"]
+    assert {"name": "HOME", "value": "/tmp"} in pods["gateway"].main["env"]
+
+
 def test_what_workers_are_given_reaches_their_init_containers() -> None:
     for name in ("fetch", "check", "ray-worker"):
         assert env("worker", name)["AWS_CA_BUNDLE"] == "/etc/company/ca.crt"

@@ -30,7 +30,6 @@ spec:
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       command: [tlt, serve, {{ .component }}, --config, /etc/tlt/config.yaml]
       env:
-        {{- include "tlt.pods.home" $root | nindent 8 }}
         {{- with .env }}
         {{- . | nindent 8 }}
         {{- end }}

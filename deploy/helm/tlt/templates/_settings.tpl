@@ -12,9 +12,15 @@
 
 {{/* Environment variables of a container: (list $ SETTINGS...). Of those with one name, the last counts. */}}
 {{- define "tlt.pods.env" -}}
+{{- $values := (first .).Values -}}
 {{- $found := dict -}}
 {{- $names := list -}}
-{{- range prepend (rest .) (first .).Values.global }}
+{{- $own := list (dict "name" "HOME" "value" "/tmp") -}}
+{{- if not $values.securityContext.runAsUser -}}
+{{- /* A user that the cluster assigns has no entry in the image's passwd, in which libraries look for its name. */ -}}
+{{- $own = append $own (dict "name" "USER" "value" "tlt") -}}
+{{- end -}}
+{{- range concat (list (dict "env" $own) $values.global) (rest .) }}
 {{- range .env }}
 {{- $_ := set $found .name . }}
 {{- $names = append $names .name }}
@@ -29,15 +35,6 @@
   value: {{ .value | default "" | quote }}
   {{- end }}
 {{- end }}
-{{- end }}
-{{- end }}
-
-{{/* Variables that every container has. */}}
-{{- define "tlt.pods.home" -}}
-- {name: HOME, value: /tmp}
-{{- if not .Values.securityContext.runAsUser }}
-# A user that the cluster assigns has no entry in the image's passwd, in which libraries look for its name.
-- {name: USER, value: tlt}
 {{- end }}
 {{- end }}
 

@@ -66,7 +66,6 @@ spec:
   command: [tlt, fetch, {{ .Values.model.url.url | quote }}, /models/policy]
   terminationMessagePolicy: FallbackToLogsOnError
   env:
-    {{- include "tlt.pods.home" . | nindent 4 }}
     {{- include "tlt.pods.env" (list . .Values.worker .Values.worker.fetch) | nindent 4 }}
   {{- with .Values.model.url.secret }}
   envFrom:
@@ -91,7 +90,6 @@ spec:
   command: [tlt, engine, check, --set, model={{ include "tlt.worker.model" . }}, --set, engine.tensor_parallel={{ max 1 .Values.worker.gpus }}]
   terminationMessagePolicy: FallbackToLogsOnError
   env:
-    {{- include "tlt.pods.home" . | nindent 4 }}
     {{- include "tlt.pods.env" (list . .Values.worker .Values.worker.check) | nindent 4 }}
   resources:
     {{- toYaml .Values.worker.check.resources | nindent 4 }}

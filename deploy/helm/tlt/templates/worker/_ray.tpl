@@ -18,7 +18,6 @@ readinessProbe:
 {{- end }}
 
 {{- define "tlt.ray.env" -}}
-{{ include "tlt.pods.home" . }}
 - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
 # With Ray's default of 15, engines would be starved by whatever else runs on the node, and hardly outweigh the trainer.
 - {name: RAY_worker_niceness, value: "0"}
