@@ -197,7 +197,8 @@ def _lengths() -> Sequence[AnyPanel]:
         series(
             "Chat prompts",
             "By how the tokens of earlier responses were found. spliced: as they were sampled. tokenized: from text, "
-            "since nothing was known of them, for example after a restart or because a client changed the messages.",
+            "since nothing was known of them, for example after a restart or because a client changed the messages. "
+            "forgotten: from text, since there was no room for them; see the runbook TltChatTokensForgotten.",
             "none",
             Query(f"60 * {rate('tlt_gateway_chat_prompts_total', by='history')}", "{{history}}"),
         ),

@@ -25,6 +25,10 @@ class HttpSettings(Frozen):
     tool_parser: str | None = None
     """Name of the SGLang parser that finds tool calls in chat responses, such as qwen25, hermes or llama3. Requires
     SGLang (`tlt-suite[tools]`), which the worker image contains. Null refuses tools, unless tool_choice is none."""
+    chat_memory_bytes: int = Field(2**27, ge=0)
+    """Bytes in which the sampled tokens of conversations are remembered, so that later turns begin with these very
+    tokens and not with others for the same text. A conversation takes 4 bytes per token of its newest turn, and 512
+    bytes per turn. When there is no room, the longest unused conversation of the caller with the most is forgotten."""
     receive_s: float = Field(60.0, gt=0)
     """Timeout in seconds for receiving a request with its body; slower clients are disconnected."""
 

@@ -77,6 +77,12 @@ GATEWAY_PROMPT_TOKENS = Histogram("tlt_gateway_prompt_tokens", "Prompt lengths."
 GATEWAY_CHAT_PROMPTS = Counter(
     "tlt_gateway_chat_prompts", "Chat prompts, by how the tokens of earlier responses were found.", ["history"]
 )
+GATEWAY_CHAT_BYTES = Gauge(
+    "tlt_gateway_chat_memory_bytes", "Memory in which sampled tokens are remembered for later turns of conversations."
+)
+GATEWAY_FORGOTTEN_CONVERSATIONS = Counter(
+    "tlt_gateway_forgotten_conversations", "Conversations whose sampled tokens were forgotten to make room for others."
+)
 GATEWAY_SESSION_TOKENS = Counter("tlt_gateway_session_prompt_tokens", "Prompt tokens of finished turns of sessions.")
 GATEWAY_SESSION_CACHED = Counter(
     "tlt_gateway_session_cached_tokens",
@@ -220,7 +226,7 @@ LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases revoked.", ["rea
 # Prometheus sees the first increase of a series only if it has scraped the zero before it.
 for _counter, _label, _values in (
     (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "stale", "hung_up", "drained")),
-    (GATEWAY_CHAT_PROMPTS, "history", ("none", "spliced", "tokenized")),
+    (GATEWAY_CHAT_PROMPTS, "history", ("none", "spliced", "tokenized", "forgotten")),
     (GATEWAY_UPDATES, "outcome", ("done", "failed")),
     (GATEWAY_UPDATE_FAILURES, "phase", ("stage", "commit", "bring_forward")),
     (DRAFTER_LOADS, "outcome", ("loaded", "refused", "failed")),

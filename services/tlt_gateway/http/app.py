@@ -21,10 +21,10 @@ from tlt_gateway.http.text.codec import TextCodec
 from tlt_gateway.http.vllm import pause_routes, weight_routes
 
 
-def http_app(gateway: Gateway, auth: HttpAuth, codec: TextCodec) -> FastAPI:
-    """Return the application. Health checks are open to everyone."""
+def http_app(gateway: Gateway, auth: HttpAuth, codec: TextCodec, *, chat_bytes: int) -> FastAPI:
+    """Return the application, which remembers sampled tokens in `chat_bytes`. Health checks are open to everyone."""
     text = codec.text
-    prompting = Prompting(text, codec.template, Turns(), codec.end_tokens)
+    prompting = Prompting(text, codec.template, Turns(max_bytes=chat_bytes), codec.end_tokens)
     # Without redirects: a path with one slash more is another path, and a redirect would name the host of the request.
     api = FastAPI(title="TLT rollout", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     api.add_middleware(CountedCalls, service="Http")

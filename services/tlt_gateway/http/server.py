@@ -1,6 +1,7 @@
 """The gateway's HTTP server, from its bound port to its end."""
 
 import asyncio
+from functools import partial
 from ipaddress import ip_address
 from typing import Self
 
@@ -52,7 +53,8 @@ class HttpServer:
     async def run(self, gateway: Gateway, access: Access, limits: Limits, drain: Drain) -> None:
         """Serve until cancelled. Once `drain` has begun, calls that run complete, and further ones are refused."""
         auth = HttpAuth(access, limits, on_loopback=ip_address(self._bound.getsockname()[0]).is_loopback)
-        app = await asyncio.to_thread(http_app, gateway, auth, self._codec)  # a tenth of a second
+        made = partial(http_app, gateway, auth, self._codec, chat_bytes=self._config.http.chat_memory_bytes)
+        app = await asyncio.to_thread(made)  # a tenth of a second
         api = Draining(app, drain, retry_after_s=limits.retry_after_s)
         await serve_http(
             api,

@@ -15,7 +15,7 @@ from tlt_common.domain.bounds import INT32_MAX, require_ids
 from tlt_common.errors import InvalidRequestError
 from tlt_common.telemetry import metrics
 from tlt_gateway.http.openai.conversation import ConversationBody, Message
-from tlt_gateway.http.openai.turns import Turn, Turns, keys_of
+from tlt_gateway.http.openai.turns import Turn, TurnKey, Turns, keys_of
 from tlt_gateway.http.text.template import ChatTemplate
 from tlt_gateway.http.text.text import Text
 
@@ -60,14 +60,14 @@ class Prompting:
         body.require_valid()
         if given is not None:
             return self._whole(body, given)
-        known = self._given(body) or self._remembered(body, owner, session)
+        keys = list(keys_of(body, body.messages, owner=owner, session=session))
+        known = self._given(body) or self._remembered(body, keys)
         if known is not None:
             after = await self._after(body, known)
             if after is not None:
                 metrics.GATEWAY_CHAT_PROMPTS.labels(history="spliced").inc()
                 return [*self._kept(body, known), *after]
-        is_new = all(message.role != "assistant" for message in body.messages)
-        metrics.GATEWAY_CHAT_PROMPTS.labels(history="none" if is_new else "tokenized").inc()
+        metrics.GATEWAY_CHAT_PROMPTS.labels(history=self._lost(body, keys)).inc()
         return await self._encoded(await self._rendered(body, body.messages))
 
     def _whole(self, body: ConversationBody, given: list[int]) -> list[int]:
@@ -96,12 +96,17 @@ class Prompting:
         if body.continue_final_message:
             begun = messages.pop(-2)
             messages[-1] = answer.model_copy(update={"content": begun.text + answer.text})
-        *_, key = keys_of(body, messages, owner=owner, session=session)
-        self._turns.add(key, turn)
+        *before, key = keys_of(body, messages, owner=owner, session=session)
+        forgotten = self._turns.forgotten
+        self._turns.add(key, turn, before=before)
+        metrics.GATEWAY_CHAT_BYTES.set(self._turns.bytes)
+        metrics.GATEWAY_FORGOTTEN_CONVERSATIONS.inc(self._turns.forgotten - forgotten)
 
     def finish(self, owner: str, session: str) -> int:
         """Forget the turns of a session; return their number."""
-        return self._turns.finish(owner, session)
+        turns = self._turns.finish(owner, session)
+        metrics.GATEWAY_CHAT_BYTES.set(self._turns.bytes)
+        return turns
 
     async def _after(self, body: ConversationBody, known: _Known) -> list[int] | None:
         """
@@ -134,8 +139,13 @@ class Prompting:
             )
         return None
 
-    def _remembered(self, body: ConversationBody, owner: str, session: str) -> _Known | None:
-        keys = list(keys_of(body, body.messages, owner=owner, session=session))
+    def _lost(self, body: ConversationBody, keys: Sequence[TurnKey]) -> str:
+        """Return why the tokens of earlier responses are not those that were sampled."""
+        if all(message.role != "assistant" for message in body.messages):
+            return "none"
+        return "forgotten" if any(map(self._turns.is_forgotten, keys)) else "tokenized"
+
+    def _remembered(self, body: ConversationBody, keys: Sequence[TurnKey]) -> _Known | None:
         for place in reversed(range(len(keys))):
             if body.messages[place].role == "assistant" and (found := self._turns.get(keys[place])) is not None:
                 return _Known(place=place, turn=found)

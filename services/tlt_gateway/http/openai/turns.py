@@ -3,17 +3,21 @@
 import json
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import xxhash
 
 from tlt_gateway.http.openai.conversation import ConversationBody, Message, arguments_of
 
-MAX_TOKENS = 2**24
-"""Tokens that are remembered, at 4 bytes each; those of the longest unused conversations are forgotten first."""
-MAX_TURNS = 2**17
-"""Turns that are remembered, at about 0.4 KiB each besides their tokens."""
+MAX_BYTES = 2**27
+"""Bytes that are remembered by default: 1,024 conversations of 32,000 tokens."""
+TOKEN_BYTES = 4
+TURN_BYTES = 512
+"""Of a turn besides its tokens: 440 by tracemalloc, over 100,000 turns of 10,000 sessions."""
+MAX_FORGOTTEN = 2**16
+"""Conversations of which it is known that they were forgotten, the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,56 +38,195 @@ class Turn:
     """Whether the last token ended the response, and was not one of it that was cut off."""
 
 
-class Turns:
-    """
-    Args:
-        most: Tokens to remember.
-        most_turns: Turns to remember.
-    """
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept:
+    """A turn as what differs from the one before it, so that a conversation takes its tokens once."""
 
-    def __init__(self, *, most: int = MAX_TOKENS, most_turns: int = MAX_TURNS) -> None:
-        self._most = most
-        self._most_turns = most_turns
-        self._tokens = 0
-        self._known: OrderedDict[TurnKey, Turn] = OrderedDict()
-        self._sessions: dict[tuple[str, str], set[TurnKey]] = {}
+    key: TurnKey
+    before: "_Kept | None"
+    shared: int
+    """Tokens of the turn before that it begins with."""
+    rest: "array[int]"
+    ended: bool
+    is_followed: bool = False
+    """Whether a later turn goes back to it."""
 
     @property
-    def tokens(self) -> int:
-        """Number of tokens remembered."""
-        return self._tokens
+    def bytes(self) -> int:
+        return TURN_BYTES + TOKEN_BYTES * len(self.rest)
+
+    def line(self) -> Iterator["_Kept"]:
+        """Yield the turn and those before it."""
+        turn: _Kept | None = self
+        while turn is not None:
+            yield turn
+            turn = turn.before
+
+    def token_ids(self) -> "array[int]":
+        """Return all tokens of the conversation up to its end."""
+        parts, end = list["array[int]"](), self.shared + len(self.rest)
+        for turn in self.line():
+            parts.append(turn.rest[: max(0, end - turn.shared)])
+            end = min(end, turn.shared)
+        whole = array("i")
+        for part in reversed(parts):
+            whole.extend(part)
+        return whole
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Conversation:
+    """The turns of a session; without a session, those that go back to one response."""
+
+    name: Hashable
+    turns: dict[TurnKey, _Kept] = field(default_factory=dict)
+    newest: _Kept | None = None
+    bytes: int = 0
+
+    def put(self, turn: _Kept) -> None:
+        self.turns[turn.key] = self.newest = turn
+        self.bytes += turn.bytes
+
+    def take(self, key: TurnKey) -> None:
+        if not (old := self.turns.pop(key)).is_followed:  # otherwise later turns still hold its tokens
+            self.bytes -= old.bytes
+
+    def keep_newest(self) -> None:
+        """Forget turns that the newest one does not go back to."""
+        line = list(self.newest.line()) if self.newest is not None else []
+        self.turns = {turn.key: turn for turn in reversed(line) if self.turns.get(turn.key) is turn}
+        self.bytes = sum(turn.bytes for turn in line)
+
+
+_Conversations: TypeAlias = OrderedDict[Hashable, _Conversation]
+
+
+class Turns:
+    """
+    Remembers whole conversations, the latest used. When there is no room, the longest unused one of the owner with the
+    most is forgotten, so that no caller displaces what others have within an equal share.
+
+    Args:
+        max_bytes: Bytes to remember.
+
+    Attributes:
+        bytes: Bytes remembered.
+        forgotten: Conversations forgotten so far to make room.
+    """
+
+    def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._owners: dict[str, _Conversations] = {}
+        """Longest unused first."""
+        self._owner_bytes: dict[str, int] = {}
+        self._known: dict[TurnKey, _Conversation] = {}
+        self._lost: OrderedDict[int, None] = OrderedDict()
+        """Hashes of the newest turns of forgotten conversations."""
+        self.bytes = 0
+        self.forgotten = 0
 
     def get(self, key: TurnKey) -> Turn | None:
         """Return a conversation up to the end of a response."""
-        found = self._known.get(key)
-        if found is not None:
-            self._known.move_to_end(key)
-        return found
+        conversation = self._known.get(key)
+        if conversation is None:
+            return None
+        self._owners[key.owner].move_to_end(conversation.name)
+        kept = conversation.turns[key]
+        return Turn(token_ids=kept.token_ids(), ended=kept.ended)
 
-    def add(self, key: TurnKey, turn: Turn) -> None:
-        """Remember a conversation up to the end of a response."""
-        self._forget(key)
-        self._known[key] = replace(turn, token_ids=array("i", turn.token_ids))
-        self._sessions.setdefault((key.owner, key.session), set()).add(key)
-        self._tokens += len(turn.token_ids)
-        while self._tokens > self._most or len(self._known) > self._most_turns:
-            self._forget(next(iter(self._known)))
+    def is_forgotten(self, key: TurnKey) -> bool:
+        """Whether a conversation was forgotten to make room, as far as that is remembered."""
+        return hash(key) in self._lost
+
+    def add(self, key: TurnKey, turn: Turn, *, before: Sequence[TurnKey] = ()) -> None:
+        """Remember a conversation up to the end of a response, and of `before`, the messages before it, in order."""
+        self._take(key)
+        conversation, last = self._before(before)
+        if conversation is None or last is None:
+            name = (key.owner, key.session) if key.session else key
+            conversation, last = self._conversation(key.owner, name), None
+        kept = _differing(key, turn, last)
+        self._owners[key.owner].move_to_end(conversation.name)
+        had = conversation.bytes
+        conversation.put(kept)
+        self._known[key] = conversation
+        self._count(key.owner, conversation.bytes - had)
+        self._lost.pop(hash(key), None)
+        self._make_room(conversation)
 
     def finish(self, owner: str, session: str) -> int:
         """Forget a session; return the number of its turns."""
-        found = list(self._sessions.get((owner, session), ()))
-        for key in found:
-            self._forget(key)
-        return len(found)
+        conversation = self._owners.get(owner, _Conversations()).get((owner, session))
+        if not session or conversation is None:
+            return 0
+        self._forget(owner, conversation)
+        return len(conversation.turns)
 
-    def _forget(self, key: TurnKey) -> None:
-        if (old := self._known.pop(key, None)) is None:
+    def _before(self, keys: Sequence[TurnKey]) -> tuple[_Conversation | None, _Kept | None]:
+        """Return the last of some turns that is known, with its conversation."""
+        for key in reversed(keys):
+            if (found := self._known.get(key)) is not None:
+                return found, found.turns[key]
+        return None, None
+
+    def _take(self, key: TurnKey) -> None:
+        """Forget a turn, which comes again; it may have lost the ones before it."""
+        if (conversation := self._known.pop(key, None)) is None:
             return
-        self._tokens -= len(old.token_ids)
-        keys = self._sessions[key.owner, key.session]
-        keys.remove(key)
-        if not keys:
-            del self._sessions[key.owner, key.session]
+        had = conversation.bytes
+        conversation.take(key)
+        self._count(key.owner, conversation.bytes - had)
+        if not conversation.turns:
+            self._forget(key.owner, conversation)
+
+    def _conversation(self, owner: str, name: Hashable) -> _Conversation:
+        return self._owners.setdefault(owner, _Conversations()).setdefault(name, _Conversation(name=name))
+
+    def _make_room(self, added: _Conversation) -> None:
+        while self.bytes > self._max_bytes:
+            owner = max(self._owner_bytes, key=self._owner_bytes.__getitem__)
+            oldest = next(iter(self._owners[owner].values()))
+            if oldest is added and len(oldest.turns) > 1 and self._keeps_newest(owner, oldest):
+                continue
+            self._forget(owner, oldest)
+            self.forgotten += 1
+            if oldest.newest is not None:
+                self._lost[hash(oldest.newest.key)] = None
+            while len(self._lost) > MAX_FORGOTTEN:
+                self._lost.popitem(last=False)
+
+    def _keeps_newest(self, owner: str, conversation: _Conversation) -> bool:
+        """Forget what the newest turn of an owner's last conversation does not go back to; return if there was any."""
+        had, turns = conversation.bytes, conversation.turns
+        conversation.keep_newest()
+        for key in turns.keys() - conversation.turns.keys():
+            del self._known[key]
+        self._count(owner, conversation.bytes - had)
+        return conversation.bytes < had
+
+    def _forget(self, owner: str, conversation: _Conversation) -> None:
+        for key in conversation.turns:
+            del self._known[key]
+        del self._owners[owner][conversation.name]
+        self._count(owner, -conversation.bytes)
+        if not self._owners[owner]:
+            del self._owners[owner], self._owner_bytes[owner]
+
+    def _count(self, owner: str, more: int) -> None:
+        self.bytes += more
+        self._owner_bytes[owner] = self._owner_bytes.get(owner, 0) + more
+
+
+def _differing(key: TurnKey, turn: Turn, before: _Kept | None) -> _Kept:
+    """Return a turn as what differs from the one before, if it begins with its tokens but for one that ended it."""
+    whole = array("i", turn.token_ids)
+    if before is not None:
+        begun = before.token_ids()
+        for shared in (len(begun), len(begun) - 1)[: 1 + before.ended]:
+            if shared <= len(whole) and whole[:shared] == begun[:shared]:
+                before.is_followed = True
+                return _Kept(key=key, before=before, shared=shared, rest=whole[shared:], ended=turn.ended)
+    return _Kept(key=key, before=None, shared=0, rest=whole, ended=turn.ended)
 
 
 def keys_of(body: ConversationBody, messages: Sequence[Message], *, owner: str, session: str) -> Iterator[TurnKey]:
