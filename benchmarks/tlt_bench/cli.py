@@ -77,17 +77,26 @@ def gateway(
 def load(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     streams: Annotated[int, typer.Option(min=1, max=16000, help="Responses open at a time.")] = 10_000,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.5,
+            help="Measure for so many minutes what gateways and coordinator keep instead: the slope of their memory "
+            "per million responses and per thousand connections.",
+        ),
+    ] = None,
 ) -> None:
     """
     Load a gateway with open streams, a full queue and a slow reader, in about three minutes.
 
     Reports the gateway's memory, and the latency for a second caller in each situation.
     """
-    from tlt_bench.gateway.load import measure
+    from tlt_bench.gateway import load as situations
     from tlt_bench.result import check_target
+    from tlt_bench.soak import measure as soak
 
     check_target(json)
-    measure(streams).write(json)
+    (situations.measure(streams) if minutes is None else soak.measure(minutes)).write(json)
 
 
 @app.command()

@@ -37,6 +37,8 @@ WHOLE = 4
 """All tokens in one round."""
 LATE = 5
 """All tokens in one round, after as long as `PACED` takes."""
+ENDS = 6
+"""All tokens in one round, and the response has ended by itself."""
 
 ROUND_S = 0.02
 
@@ -46,7 +48,8 @@ _released = asyncio.Event()
 def chunks(prompt: Prompt) -> list[TokenChunk]:
     """Return a response of one token per chunk, or of one chunk."""
     length = prompt.sampling.max_new_tokens or 1
-    size = length if prompt.sampling.seed in {WHOLE, LATE} else 1
+    size = length if prompt.sampling.seed in {WHOLE, LATE, ENDS} else 1
+    end = FinishReason.STOP if prompt.sampling.seed == ENDS else FinishReason.LENGTH
     stats = ResponseStats(
         prompt_tokens=len(prompt.token_ids), completion_tokens=length, rounds=length // size, accepted_draft_tokens=0
     )
@@ -56,7 +59,7 @@ def chunks(prompt: Prompt) -> list[TokenChunk]:
             token_ids=(place % 1000,) * size,
             logprobs=(-1.0,) * size,
             policy_versions=(PolicyVersion(0),) * size,
-            finish_reason=FinishReason.LENGTH if place == length else None,
+            finish_reason=end if place == length else None,
             stats=stats if place == length else None,
         )
         for place in range(size, length + 1, size)
@@ -107,6 +110,11 @@ async def _watch(
             reading = asyncio.ensure_future(anext(requests, None))
 
 
+async def _abort(_request: worker.pb.AbortRequest, _context: Any) -> worker.pb.AbortResponse:
+    """Abort nothing: the gateway hangs up on what it aborts."""
+    return worker.pb.AbortResponse()
+
+
 def _info(slots: int) -> WorkerInfo:
     return WorkerInfo(
         worker_id=WorkerId("scripted"), model="scripted", vocab_size=1000, context_length=8192, max_running=slots,
@@ -130,7 +138,10 @@ def serve_worker(ready: Connection, slots: str = str(MAX_RUNNING)) -> None:
     watch = grpc.stream_stream_rpc_method_handler(
         partial(_watch, int(slots)), worker.pb.WatchRequest.FromString, worker.pb.WatchResponse.SerializeToString
     )
-    asyncio.run(_serve(ready, worker.SERVICE_NAME, {"GenerateMany": generate, "Watch": watch}))
+    abort = grpc.unary_unary_rpc_method_handler(
+        _abort, worker.pb.AbortRequest.FromString, worker.pb.AbortResponse.SerializeToString
+    )
+    asyncio.run(_serve(ready, worker.SERVICE_NAME, {"GenerateMany": generate, "Watch": watch, "Abort": abort}))
 
 
 def serve_gateway(ready: Connection, worker_address: str, tokens: str = "") -> None:
