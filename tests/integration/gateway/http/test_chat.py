@@ -7,11 +7,13 @@ from typing import Any
 
 import openai
 import pytest
+from prometheus_client import REGISTRY
 from tokenizers import Tokenizer
 
 from tests.fakes.chat_model import END, SPECIAL, Script, write_chat_model
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.http.conftest import Http, Serve
+from tlt_gateway.http.openai.turns import TURN_BYTES
 
 ASK = [{"role": "user", "content": "the weather in Paris"}]
 SAID = [*ASK, {"role": "assistant", "content": "sunny"}]
@@ -118,6 +120,27 @@ async def test_a_later_turn_begins_with_the_very_tokens_that_were_sampled(
 
 def _in(session: str) -> dict[str, str]:
     return {"X-Session-ID": session} if session else {}
+
+
+async def test_turns_that_were_forgotten_to_make_room_are_counted(serve: Serve, tmp_path: Path) -> None:
+    def counted(history: str) -> float:
+        return REGISTRY.get_sample_value("tlt_gateway_chat_prompts_total", {"history": history}) or 0.0
+
+    tokenizer = write_chat_model(tmp_path / "model")
+    settings = {"listen": "127.0.0.1:0", "tokenizer": tmp_path / "model", "chat_memory_bytes": TURN_BYTES + 400}
+    async with FakeWorker("w0", vocab_size=300, context_length=2048) as worker, serve(worker, http=settings) as http:
+        chat = Chat(http, worker, tokenizer)
+        chat.script("sunny", "sunny")
+        for session in ("s", "t"):
+            await chat.ask(ASK, session=session)
+        talk = [*SAID, {"role": "user", "content": "and Rome"}]
+        for session, history in (("s", "forgotten"), ("t", "spliced"), ("u", "tokenized")):
+            before = counted(history)
+            body = {"messages": talk}
+            assert (await http.post("/v1/chat/completions/render", body, headers=_in(session))).is_success
+            assert counted(history) == before + 1, history
+    assert REGISTRY.get_sample_value("tlt_gateway_chat_memory_bytes") <= TURN_BYTES + 400  # type: ignore[operator]
+    assert REGISTRY.get_sample_value("tlt_gateway_forgotten_conversations_total") >= 1  # type: ignore[operator]
 
 
 async def test_turns_of_other_sessions_and_changed_ones_are_tokenised(chat: Chat) -> None:
