@@ -1,6 +1,7 @@
 """What this gateway knows of lengths and paces: what it tells the coordinator, and what moves are decided by."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,6 +19,9 @@ LOOK_S = 0.5
 """Seconds between two looks at what runs."""
 REQUESTS_PER_S = 2000
 """Requests looked at per second: with more, looks are rarer."""
+
+MAX_UNTOLD = 2**16
+"""Lengths of finished responses that are kept until the next report; of more, the latest."""
 
 AT_ONCE = 16
 """Forecasts made before other tasks run."""
@@ -60,8 +64,8 @@ class RequestForecast:
         """What rounds cost, by device."""
         self._serials: dict[WorkerId, int] = {}
         self._drafters: dict[str, int] = {}
-        self._ended: list[int] = []
-        self._cut: list[int] = []
+        self._ended = deque[int](maxlen=MAX_UNTOLD)
+        self._cut = deque[int](maxlen=MAX_UNTOLD)
         self._moved: list[tuple[float, MovedRequest]] = []
         self._load = GatewayLoad()
         self._due_s = 0.0
@@ -95,19 +99,18 @@ class RequestForecast:
     async def load(self) -> GatewayLoad:
         """Return what to report. The lengths are reported once."""
         now_s = asyncio.get_running_loop().time()
-        ended, self._ended = self._ended, []
-        cut, self._cut = self._cut, []
+        ended, cut = tuple(self._ended), tuple(self._cut)
+        self._ended.clear()
+        self._cut.clear()
         moved = tuple(replace(one, age_s=now_s - at_s) for at_s, one in self._moved)
         self._moved.clear()
         if now_s < self._due_s:
-            return GatewayLoad(workers=self._load.workers, ended=tuple(ended), cut=tuple(cut), moved=moved)
+            return GatewayLoad(workers=self._load.workers, ended=ended, cut=cut, moved=moved)
         at_workers = [one for one in self._requests().all if one.worker is not None and one.occupies]
         self._due_s = now_s + max(LOOK_S / 2.0, len(at_workers) / REQUESTS_PER_S)
         rows = await _rows(at_workers)
         self._forecaster.look([row.of for row in rows])
-        self._load = GatewayLoad(
-            workers=_loads(rows), ended=tuple(ended), cut=tuple(cut), moved=moved, tail=await self._tail(rows)
-        )
+        self._load = GatewayLoad(workers=_loads(rows), ended=ended, cut=cut, moved=moved, tail=await self._tail(rows))
         return self._load
 
     async def _tail(self, rows: Sequence[_Row]) -> TailReport | None:

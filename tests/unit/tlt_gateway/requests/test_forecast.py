@@ -18,6 +18,7 @@ from tlt_common.domain.transcript import Transcript
 from tlt_common.forecast import LEVELS, Left, TailRequest
 from tlt_common.forecast.load import GatewayLoad
 from tlt_gateway.queue.room import Room
+from tlt_gateway.requests import forecast
 from tlt_gateway.requests.forecast import RequestForecast
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RunningRequest
@@ -181,3 +182,15 @@ async def test_there_is_no_tail_otherwise(why: str) -> None:
     for number in range(5 if why == "many run" else 1):
         scene.runs(f"a{number}", 20)
     assert (await scene.load()).tail is None
+
+
+async def test_of_responses_that_nobody_asks_for_the_latest_lengths_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "MAX_UNTOLD", 5)
+    scene = Scene()
+    for number in range(12):
+        scene.ran(f"e{number}", 1 + number, FinishReason.STOP)
+        scene.ran(f"c{number}", 101 + number, FinishReason.LENGTH)
+    load = await scene.load()
+    assert (load.ended, load.cut) == (tuple(range(8, 13)), tuple(range(108, 113)))
+    load = await scene.load()
+    assert (load.ended, load.cut) == ((), ())
