@@ -114,6 +114,7 @@ def _joined(content: Any) -> Any:
 COMPLETION: Mapping[str, Trial] = {
     "extra_key": Trial(change={"extra_key": "mine"}, seen=_choices, unseen=_CACHED),
     "cache_salt": Trial(change={"cache_salt": "mine"}, seen=_choices, unseen=_CACHED),
+    "user": Trial(change={"user": "me"}, seen=_choices, unseen="concerns accounts"),
     "model": Trial(change={"model": "other"}, seen=lambda content: content["model"]),
     "prompt": Trial(change={"prompt": list(OTHER_IDS)}, seen=_choices),
     "max_tokens": Trial(change={"max_tokens": 3}, seen=_choices),

@@ -20,7 +20,7 @@ def main() -> int:
         for target in running.values():
             target.rest()
         for case in tried:
-            if why := wrong_with(running[case.at], case):
+            if why := wrong_with(running.get(case.at), case):
                 wrong[f"{case.at} {case.name}"] = why
                 print(f"WRONG {case.at} {case.name}: {why}")
             costs[f"{case.at} {case.name}"] = _figures(running.values())

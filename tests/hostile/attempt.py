@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from tests.hostile.case import Call, Case
+from tests.hostile.log import Log, wrong_with_log
 from tests.hostile.targets import Target
 from tlt_common.wire.rollout import SERVICE_NAME
 
@@ -18,8 +19,11 @@ MAX_ANSWER = 4096
 """Bytes of an answer that refuses an input: it may quote the input, but not repeat it."""
 
 
-def wrong_with(target: Target, case: Case | Call) -> str:
-    """Send an input; return what is wrong with the answer, or nothing."""
+def wrong_with(target: Target | None, case: Case | Call | Log) -> str:
+    """Send an input; return what is wrong with the answer, or nothing. Logs need no target."""
+    if isinstance(case, Log):
+        return wrong_with_log(case)
+    assert target is not None
     found = _called(target, case) if isinstance(case, Call) else _requested(target, case)
     return found or ("" if target.alive else "the process ended")
 

@@ -27,6 +27,8 @@ class At(StrEnum):
     """The status page, with tokens."""
     PAGE = "page"
     """The status page without tokens, as of `tlt up`."""
+    READER = "reader"
+    """What `tlt simulate` reads logs with: no process that serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

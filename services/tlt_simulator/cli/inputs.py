@@ -26,8 +26,8 @@ class Inputs:
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="The log of an RL run: what trainers write (docs/traces.md), a journal of the suite, a public trace of "
-            "serving, or CSV and JSONL of lengths. Texts in it are not kept.",
+            help="The log of an RL run: what trainers write (docs/traces.md), a journal of the suite, a public trace "
+            "of serving, or CSV and JSONL of lengths. Texts in it are not kept.",
         ),
     ] = None
     form: Annotated[

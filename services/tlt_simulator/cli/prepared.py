@@ -6,6 +6,7 @@ from statistics import median
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases import CaseRow, PublishedCase, case
 from tlt_simulator.cli.inputs import Inputs
+from tlt_simulator.cli.progress import counting
 from tlt_simulator.costs import calibrate, files
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
@@ -15,9 +16,9 @@ from tlt_simulator.run import with_rollout_share
 from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.sweep.keys import changed, parted
 from tlt_simulator.trace import RunTrace
+from tlt_simulator.traces.apart import read_apart
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import parsed_lengths
-from tlt_simulator.traces.reading import read_trace
 from tlt_worker.engine_config import EngineConfig
 
 OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
@@ -180,7 +181,10 @@ def _trace(inputs: Inputs) -> RunTrace:
             group=inputs.group or LENGTHS_GROUP,
             seed=inputs.seed,
         )
-    found = read_trace(inputs.trace, form=inputs.form, group=inputs.group, cap=inputs.cap, tokenizer=inputs.tokenizer)
+    with counting("responses read") as tell:
+        found = read_apart(
+            inputs.trace, tell, form=inputs.form, group=inputs.group, cap=inputs.cap, tokenizer=inputs.tokenizer
+        )
     if inputs.steps is None or inputs.steps >= len(found.steps):
         return found
     note = f"the first {inputs.steps} of the {len(found.steps)} steps of the trace"

@@ -29,3 +29,13 @@ def phases() -> Iterator[Phases]:
             return lambda done: progress.update(task, completed=done)
 
         yield begin
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Show how much was found of something whose end is not known."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda found: progress.update(task, completed=found)

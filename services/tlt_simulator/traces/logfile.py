@@ -26,6 +26,8 @@ OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """The same of UTF-16."""
 MAX_WINDOW_BYTES = 2**27
 """Of Zstandard: what its highest ordinary level uses."""
+MAX_EMPTY_LINES = 2**20
+"""A few megabytes of gzip can stand for billions."""
 PIECE_BYTES = 2**20
 FED_BYTES = 2048
 """Of Zstandard at a time: 4 bytes can stand for 128 KiB."""
@@ -48,9 +50,10 @@ def lines(path: Path) -> Iterator[LogLine]:
     Yield the lines of a file that are not empty; gzip, CRLF and a byte order mark are accepted.
 
     Raises:
-        ConfigError: The file cannot be read, is damaged, or has a line of more than `MAX_LINE_BYTES`.
+        ConfigError: The file cannot be read, is damaged, has a line of more than `MAX_LINE_BYTES`, or more empty ones
+            behind each other than `MAX_EMPTY_LINES`.
     """
-    number = 0
+    number = empty = 0
     with opened(path) as stream:
         while line := _next(stream, path, number + 1):
             number += 1
@@ -61,7 +64,11 @@ def lines(path: Path) -> Iterator[LogLine]:
                 line = line.removeprefix(MARK)
             if len(line) > MAX_LINE_BYTES:
                 raise refused(place, "the line", f"has more than {MAX_LINE_BYTES >> 20} MiB", "shorter lines")
+            empty += 1
+            if empty > MAX_EMPTY_LINES:
+                raise refused(place, "the line", f"follows {MAX_EMPTY_LINES} empty ones", "lines with responses")
             if text := line.strip():
+                empty = 0
                 yield LogLine(place, text, is_cut=not line.endswith(b"\n"))
 
 

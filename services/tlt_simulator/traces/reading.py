@@ -1,6 +1,6 @@
 """Reads the log of an RL run, in a form that is named or found out from its files."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ def read_trace(
     group: int | None = None,
     cap: int | None = None,
     tokenizer: str | None = None,
+    tell: Callable[[int], None] = lambda _: None,
 ) -> RunTrace:
     """
     Read the lengths, groups and times of a log.
@@ -69,6 +70,7 @@ def read_trace(
         group: Responses to each prompt; None: as the log has them. A log that says otherwise is refused.
         cap: Tokens of a response at most; None: as the log says, or else its longest response.
         tokenizer: tokenizer.json or its directory, to count tokens in logs that have only texts.
+        tell: Is told after each response how many were found.
 
     Raises:
         ConfigError: The log is not accepted; names file, line and field, and what is accepted. Never shows a text.
@@ -78,7 +80,7 @@ def read_trace(
             raise ConfigError(f"{name} is {value!r}; accepted: a whole number from 1 to {most}", field=name)
     _require_there(path)
     chosen = _named(form) if form is not None else _found(path)
-    collector = StepCollector(chosen, group=group, cap=cap)
+    collector = StepCollector(chosen, group=group, cap=cap, tell=tell)
     counter = TextCounter(tokenizer) if tokenizer is not None else None
     options = ReadOptions(group=group, cap=cap, count=counter.count if counter else None, note=collector.note)
     return collector.collect(chosen.read(path, options), str(path))
@@ -102,27 +104,38 @@ def _named(name: str) -> TraceForm:
 
 def _found(path: Path) -> TraceForm:
     """Return the one form that fits."""
-    fitting, unread = list[TraceForm](), list[ConfigError]()
+    fitting, unread, looks = list[TraceForm](), list[str](), dict[Path, FirstLook | str]()
     for form in FORMS:
         try:
-            if _fits(form, path):
-                fitting.append(form)
-        except ConfigError as error:  # the first line cannot be read: that is the answer if nothing else fits
-            unread.append(error)
+            file = form.first_of(path) if path.is_dir() else path
+        except ConfigError as error:
+            unread.append(error.message)
+            continue
+        if file is None:
+            continue
+        if file not in looks:
+            looks[file] = _look(file)
+        if isinstance(look := looks[file], str):
+            unread.append(look)  # the first line cannot be read: that is the answer if nothing else fits
+        elif form.fits(look):
+            fitting.append(form)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         names = ", ".join(form.name for form in fitting)
         raise ConfigError(f"{path} could be of several forms; accepted: one of them as the form: {names}", field="form")
     if unread:
-        raise unread[0]
+        raise ConfigError(unread[0], field="trace")
     known = "; ".join(f"{name}: {about}" for name, about in forms().items())
     raise ConfigError(f"{path} is of no known form; accepted: {known}", field="form")
 
 
-def _fits(form: TraceForm, path: Path) -> bool:
-    file = form.first_of(path) if path.is_dir() else path
-    return file is not None and form.fits(FirstLook(file, _first(file)))
+def _look(file: Path) -> FirstLook | str:
+    """Return what forms are told apart by, or why it cannot be read."""
+    try:
+        return FirstLook(file, _first(file))
+    except ConfigError as error:
+        return error.message
 
 
 def _first(path: Path) -> Mapping[str, Any]:

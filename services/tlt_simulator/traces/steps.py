@@ -1,7 +1,7 @@
 """Steps out of the responses that a reader finds, and what must hold for all of them. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -52,7 +52,10 @@ class OpenStep:
 class StepCollector:
     """Collects the steps of a log; memory goes with the number of responses: some 100 bytes each."""
 
-    def __init__(self, form: TraceForm, *, group: int | None, cap: int | None) -> None:
+    def __init__(
+        self, form: TraceForm, *, group: int | None, cap: int | None, tell: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._tell, self._found = tell, 0
         self.notes = list[str]()
         self._form, self._group, self._cap = form, group, cap
         self._steps = list[TraceStep]()
@@ -112,6 +115,8 @@ class StepCollector:
         step.is_timed |= found.seconds is not None
         if (end_s := found.after_s + (found.seconds or 0.0)) > step.ends_s:
             step.ends_s, step.slowest = end_s, found.place
+        self._found += 1
+        self._tell(self._found)
         same = self._same.setdefault
         step.samples.append(
             TraceSample(

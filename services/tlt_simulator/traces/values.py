@@ -12,7 +12,10 @@ MAX_TOKENS = 2**21
 MAX_SECONDS = 1e8
 """Three years."""
 MAX_STEP = 10**9
+MAX_PIECES = 2**19
+"""Values and punctuation of a prompt of several messages, as JSON."""
 MISSING = object()
+_ENCODER = json.JSONEncoder(sort_keys=True, default=lambda _: None)
 _NUMBER = re.compile(r"[-+0-9.eE_,]{1,24}|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,39}")
 _TYPES = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
@@ -173,10 +176,17 @@ class LineValues:
         Raises:
             ConfigError: It is nested too deeply, or contains itself.
         """
+        value, found = self.values[field], list[str]()
+        if isinstance(value, str):
+            return json.dumps(value)
         try:
-            return json.dumps(self.values[field], sort_keys=True, default=lambda _: None)
+            for piece in _ENCODER.iterencode(value):
+                found.append(piece)
+                if len(found) > MAX_PIECES:  # a few lists, one in another twice, can be endless
+                    raise refused(self.place, field, "has too many values", "a prompt")
         except (RecursionError, TypeError, ValueError):
             raise refused(self.place, field, "is nested too deeply, or of another type", "JSON values") from None
+        return "".join(found)
 
     def object(self, field: str) -> "LineValues":
         """

@@ -23,6 +23,8 @@ DISCARDED_BYTES = 64 * 2**20
 closes loses the answer."""
 MAX_IGNORED: Mapping[type, int] = {str: 1024, dict: 16}
 """Of strings in characters, of objects in entries: as many as OpenAI accepts of `metadata`."""
+_SURROGATE = re.compile(r"\\ud[89a-f]")
+"""As `repr` writes half a surrogate pair."""
 _IN_PROMPT = re.compile(r"prompt\.|prompts\[(\d+)\]\.")
 _LARGE = ThreadPoolExecutor(1, thread_name_prefix="large-body")
 """One thread: several would keep the event loop from the interpreter's lock in turn."""
@@ -115,7 +117,7 @@ class Body(BaseModel):
 def _require_small(field: str, value: object, kind: type) -> None:
     if value is None:
         return
-    if not isinstance(value, kind) or len(value) > MAX_IGNORED[kind]:  # type: ignore[arg-type] # both have a length
+    if not isinstance(value, kind) or len(value) > MAX_IGNORED[kind] or _SURROGATE.search(repr(value)):  # type: ignore[arg-type] # both have a length
         what = "a string of at most" if kind is str else "an object with at most"
         unit = "characters" if kind is str else "entries"
         raise InvalidRequestError(

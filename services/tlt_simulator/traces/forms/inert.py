@@ -70,6 +70,8 @@ def saved(path: Path) -> Any:
             infos = [info for info in archive.infolist() if info.filename.rpartition("/")[2] == PICKLE]
             if len(infos) != 1:
                 raise refused(str(path), PICKLE, f"is in it {len(infos)} times", accepted)
+            if infos[0].compress_type != zipfile.ZIP_STORED or infos[0].compress_size != infos[0].file_size:
+                raise refused(str(path), PICKLE, "is compressed, which torch.save does not", accepted)
             if infos[0].file_size > MAX_BYTES:
                 raise refused(str(path), PICKLE, f"has {infos[0].file_size} bytes", f"at most {MAX_BYTES}")
             with archive.open(infos[0]) as pickled:

@@ -7,6 +7,7 @@ messages, whose tokens are counted with a tokenizer that the user names. A table
 `logging_steps` above 1, steps are missing, and with several optimizer steps per generation, tables repeat each other.
 """
 
+import zlib
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -101,7 +102,7 @@ def _rows(path: Path) -> Iterator[LineValues]:
                 for values in batch.to_pylist():
                     number += 1
                     yield LineValues(f"{path}: row {number}", values)
-        except (ArrowException, OSError) as error:
+        except (ArrowException, OSError, EOFError, zlib.error) as error:
             raise refused(str(path), "the file", "is no whole table", "a Parquet file") from error
 
 
