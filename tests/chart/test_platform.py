@@ -65,7 +65,7 @@ def test_a_variable_of_the_chart_can_be_replaced() -> None:
     pods = render({"worker": {"env": [{"name": "HOME", "value": "/data"}]}}).pods
     for item in pods["worker"].containers:
         assert [each["value"] for each in item["env"] if each["name"] == "HOME"] == ["/data"]
-    assert {"name": "HOME", "value": "/tmp"} in pods["gateway"].main["env"]  # noqa: S108 - the container's
+    assert {"name": "HOME", "value": "/tmp"} in pods["gateway"].main["env"]  # noqa: S108 - in the pod
 
 
 def test_what_workers_are_given_reaches_their_init_containers() -> None:
