@@ -24,7 +24,8 @@ what does not change what the model computes.
 NOTES = """
 Checkpoints are safetensors in bfloat16, float16 or float32, whole or in shards with an index, tied or not
 (SGLang ties no head of a mixture of experts), with `config.json` as transformers 5 or 4 writes it. Ropes: default,
-linear, llama3 and yarn. *arms* are those that can be used; trees are not verified where layers attend to a sliding window, since SGLang counts the window in cache rows.
+linear, llama3 and yarn. *arms* are those that can be used; trees are not verified where
+layers attend to a sliding window, since SGLang counts the window in cache rows.
 EAGLE and block drafters have dense layers, also for mixtures of experts. *mtp* is the head that a checkpoint brings
 along to predict further tokens; where it is there, it is the first drafter
 ([how](drafters.md#heads-that-checkpoints-bring)).
