@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from countdown.model import CHECKPOINT
 from countdown.settings import DRAFTER
@@ -49,3 +50,24 @@ def test_a_corrupt_drafter(tmp_path: Path) -> None:
     path = next((tmp_path / "drafter").glob("*.safetensors"))
     path.write_bytes(path.read_bytes()[:1000])
     assert path.name in refusal(EngineConfig(drafter=tmp_path / "drafter")).message
+
+
+def test_a_policy_with_a_value_that_is_not_finite(tmp_path: Path) -> None:
+    shutil.copytree(CHECKPOINT, tmp_path / "model")
+    (file,) = (tmp_path / "model").glob("*.safetensors")
+    tensors = load_file(file)
+    tensors["model.norm.weight"][3] = float("inf")
+    save_file(tensors, file, {"format": "pt"})
+
+    async def start() -> TltError:
+        engine = SglangEngine(tmp_path / "model", EngineConfig())
+        try:
+            with pytest.raises(TltError) as refused:
+                await engine.start()
+        finally:
+            await engine.aclose()
+        return refused.value
+
+    error = asyncio.run(start())
+    assert isinstance(error, ConfigError)
+    assert "tensor model.norm.weight has values that are not finite (NaN or infinity)" in error.message
