@@ -18,6 +18,9 @@ $(SETS): $(VENV)/.installed-%: pyproject.toml benchmarks/pyproject.toml examples
 	@command -v $(PYTHON) >/dev/null || { echo "install: $(PYTHON) is missing; install Python 3.9 or later" >&2; exit 1; }
 	@$(PYTHON) deploy/install.py $*
 
+# What else calls uv: with the index, the authorities and the cache that the installation uses.
+WITH_UV = eval "$$($(PYTHON) deploy/install.py settings)" &&
+
 demo: install-demo  ## run the demo and write its report (12 to 13 minutes)
 	$(BIN)/tlt demo
 
@@ -74,12 +77,12 @@ fresh:  ## try the first command on minimal systems, table in reports/fresh.md (
 
 .PHONY: package
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
-	$(BIN)/pytest tests/packaging
+	$(WITH_UV) $(BIN)/pytest tests/packaging
 
 .PHONY: release
 IMAGES ?= slim engine
 release: install  ## build wheel, sdist, chart, images, SBOM and checksums into dist/release, and check them; IMAGES=: no images
-	PYTHONPATH=deploy $(BIN)/python -m release dist/release $(IMAGES)
+	$(WITH_UV) PYTHONPATH=deploy $(BIN)/python -m release dist/release $(IMAGES)
 
 .PHONY: lossless test-lossless
 lossless: install  ## test that speculation is lossless, short version
@@ -172,7 +175,7 @@ imports: install
 	$(BIN)/lint-imports
 
 proto: install  ## generate the stubs from proto/, in a separate environment
-	$(BIN)/uv run -q --no-project --python $(BIN)/python --with grpcio-tools==1.81.1 --with mypy-protobuf==5.1.0 python proto/generate.py
+	$(WITH_UV) $(BIN)/uv run -q --no-project --python $(BIN)/python --with grpcio-tools==1.81.1 --with mypy-protobuf==5.1.0 python proto/generate.py
 
 proto-check: proto
 	git diff --exit-code --stat -- tlt_common/_generated
@@ -189,7 +192,7 @@ bench: install-bench
 
 .PHONY: trainers
 trainers: install  ## run the client code of RL trainers against a suite on this machine (8 minutes; NAMES="areal openrlhf": these only; WRITE=docs/trainers.md: into the documentation, too)
-	$(BIN)/python examples/run_trainers.py $(NAMES) --write reports/trainers.md $(addprefix --write ,$(WRITE))
+	$(WITH_UV) $(BIN)/python examples/run_trainers.py $(NAMES) --write reports/trainers.md $(addprefix --write ,$(WRITE))
 
 .PHONY: gpu
 gpu: install  ## check everything that needs a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)

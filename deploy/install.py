@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """
 Install a set of packages into .venv of the checkout, as the Makefile does: deploy/install.py demo|bench|test|docs.
+`deploy/install.py settings` prints the environment in which uv works on this machine, for a shell.
 
 Needs Python 3.9 and nothing else: it brings uv, and finds or downloads a Python that the suite runs on. Packages come
 from the index that uv or pip is set to, through the proxy that http_proxy and https_proxy name.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,6 +45,12 @@ BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.c
 
 def main() -> None:
     """Install the set that the command line names."""
+    if sys.argv[1:] == ["settings"]:
+        before = dict(os.environ)
+        settings()
+        changed = (f"export {name}={shlex.quote(value)}" for name, value in os.environ.items() if name not in before)
+        print("\n".join(changed))
+        return
     if len(sys.argv) != 2 or sys.argv[1] not in SETS:
         fail(f"name one set of {', '.join(SETS)}")
     name = sys.argv[1]

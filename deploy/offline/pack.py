@@ -43,6 +43,9 @@ GROUPS = {
 dense models on one Hopper GPU with Triton's attention do not load. development: what only changes to the code need."""
 ALWAYS_OUT = ("*/__pycache__", "*.pyi")
 
+UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+"""That of the environment of `make install`, if this runs there."""
+
 
 def main() -> None:
     """Pack."""
@@ -57,7 +60,7 @@ def main() -> None:
         parser.error(f"--part-mib is {args.part_mib}; accepted: 1 or more")
     if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
         parser.error(f"{args.out} exists; accepted: a new or empty directory")
-    if missing := [tool for tool in ("uv", "tar", "xz", "git") if shutil.which(tool) is None]:
+    if missing := [tool for tool in ("tar", "xz", "git", *(() if args.site else (UV,))) if shutil.which(tool) is None]:
         parser.error(f"not installed: {', '.join(missing)}")
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tlt-offline-") as scratch:
@@ -82,7 +85,7 @@ def main() -> None:
 
 def install(site: Path, python: str) -> None:
     """Install the checkout, its benchmarks and its demo with locked dependencies, as wheels for another Python."""
-    command = ["uv", "pip", "install", "-q", "--target", str(site), "--python-version", python]
+    command = [UV, "pip", "install", "-q", "--target", str(site), "--python-version", python]
     options = ["--python-platform", PLATFORM, "-c", str(ROOT / "deploy/constraints.txt")]
     projects = [f"{ROOT}[test]", str(ROOT / "benchmarks"), str(ROOT / "examples/03_countdown")]
     subprocess.run([*command, *options, *projects], check=True)

@@ -39,7 +39,8 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def script(checkout: Path) -> ModuleType:
+def script(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(os, "environ", {**os.environ})  # the script sets what it hands on to uv and pip
     spec = importlib.util.spec_from_file_location("install", checkout / "deploy/install.py")
     assert spec
     assert spec.loader
@@ -97,6 +98,14 @@ def test_each_set_asks_for_its_own_packages(checkout: Path, name: str) -> None:
     assert ("-e ./examples/03_countdown" in asked) is (name != "docs")
     stamps = {path.name.removeprefix(".installed-") for path in (checkout / ".venv").glob(".installed-*")}
     assert stamps == {name} | ({"demo", "bench", "docs"} if name == "test" else {"demo"} if name == "bench" else set())
+
+
+def test_what_calls_uv_later_gets_the_same_settings(checkout: Path) -> None:
+    done = installed(checkout, "settings", HOME="/dev/null", PIP_DISABLE_PIP_VERSION_CHECK="1")
+    assert done.returncode == 0
+    said = dict(line.removeprefix("export ").split("=", 1) for line in done.stdout.splitlines())
+    assert said["UV_CACHE_DIR"] == f"'{checkout}/.uv/cache'"  # quoted for a shell: its name has a space
+    assert said.keys() <= {"UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR", "UV_SYSTEM_CERTS", "UV_DEFAULT_INDEX", "UV_INDEX"}
 
 
 def test_an_unknown_set_is_named_with_those_that_exist(checkout: Path) -> None:

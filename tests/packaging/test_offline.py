@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.skipif(shutil.which("xz") is None, reason="needs xz, with which packages are compressed")
 OFFLINE = Path(__file__).parents[2] / "deploy/offline"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from release import build
 from release.check import installed_version, locked, problems
@@ -70,5 +71,5 @@ def test_an_image_without_its_tools_is_skipped_by_name(monkeypatch: pytest.Monke
 
 
 def test_the_citation_is_valid(tmp_path: Path) -> None:
-    tool = ["uvx", "-q", "cffconvert==2.0.0", "--validate", "-i"]
+    tool = [find_uv_bin(), "tool", "run", "-q", "cffconvert==2.0.0", "--validate", "-i"]
     subprocess.run([*tool, ROOT / "CITATION.cff"], check=True, cwd=tmp_path)

@@ -10,9 +10,10 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
-from countdown.browser import browsing
+from countdown.browser import browsing, chromium
 from tlt_bench.page.served_page import ServedPage, serving
 from tlt_common.domain.bounds import MAX_NAME
+from tlt_common.errors import ConfigError
 
 FleetOf: TypeAlias = Callable[[int], ServedPage]
 SIZES = (8, 512, 10_240)
@@ -31,6 +32,10 @@ def ask(served: ServedPage, path: str) -> Any:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    try:
+        chromium()
+    except ConfigError as error:
+        pytest.skip(f"needs a browser: {error.message}")
     with browsing() as browser:
         yield browser
 
