@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 DEMO = "make demo-quick"
 INSTALL = "make install-demo && .venv/bin/tlt --help"
-REFUSED_WITHIN_S = 20
+REFUSED_WITHIN_S = 40
 """With time to set up the system; a refusal itself takes seconds."""
 
 
