@@ -89,7 +89,7 @@ def test_short_texts_are_accepted() -> None:
 
 def test_so_many_ids_are_aborted_at_once() -> None:
     assert len(rollout.aborted_from_pb(rollout.pb.AbortRequest(request_ids=["a"] * MAX_ABORTED))) == MAX_ABORTED
-    with pytest.raises(InvalidRequestError, match="the maximum is 32768"):
+    with pytest.raises(InvalidRequestError, match="the maximum is 8192"):
         rollout.aborted_from_pb(rollout.pb.AbortRequest(request_ids=["a"] * (MAX_ABORTED + 1)))
     with pytest.raises(InvalidRequestError, match=r"request_ids\[1\] is .*; accepted: printable"):
         rollout.aborted_from_pb(rollout.pb.AbortRequest(request_ids=["a", "\0"]))

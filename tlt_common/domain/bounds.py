@@ -8,7 +8,7 @@ MAX_REQUEST_ID = 256
 """Maximum length of a client's request id, in characters."""
 MAX_INTERNAL_ID = MAX_REQUEST_ID + 64
 """Maximum length of a request id at a worker: the gateway appends the sample's index and the number of moves."""
-MAX_ABORTED = 2**15
+MAX_ABORTED = 2**13
 """Maximum number of ids of a call that aborts; whoever has more requests may abort all of them."""
 MAX_SESSION_ID = 256
 """Maximum length of a session's id, in characters."""

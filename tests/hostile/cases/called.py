@@ -98,7 +98,7 @@ CASES = [
             ("a long id among short ones", ["a", "b" * 321], "request_ids[1]"),
             ("40,000 ids", ["a"] * MANY, "request_ids"),
             ("an id with NUL", ["\0"], "request_ids[0]"),
-            ("as many ids as may be", [f"{place:0320}" for place in range(2**15)], ""),
+            ("as many ids as may be", [f"{place:0320}" for place in range(2**13)], ""),
         )
     ),
     *(
