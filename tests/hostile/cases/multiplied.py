@@ -12,8 +12,8 @@ MANY = 40_000
 
 QUEUE = 32_768
 """Requests that the queue holds."""
-LONG = [4] * 30_000
-"""A prompt of 150 kB as JSON, 30 kB over gRPC."""
+LONG = [4] * 4000
+"""A prompt that almost fills the context."""
 
 
 def announced(
@@ -133,7 +133,9 @@ CASES = [
     ),
     *refused("/announce", "sampling_params.n", {"input_ids": [4], "sampling_params": {"n": 10**9}}),
     *refused("/announce", "input_ids", {"input_ids": [[4]] * MANY}),
-    *accepted("/announce", {"input_ids": LONG}, {"sampling_params": {"n": QUEUE}}, within='"workers":1'),
+    *accepted(
+        "/announce", {"input_ids": LONG}, {"sampling_params": {"n": QUEUE, "max_new_tokens": 8}}, within='"workers":1'
+    ),
     announced("as many samples as the queue holds, of a long prompt", "", [LONG], QUEUE, code="OK"),
     announced("one sample more", "samples_per_prompt", [LONG], QUEUE + 1),
     announced("two billion samples", "samples_per_prompt", [[4]], 2**31 - 1),
