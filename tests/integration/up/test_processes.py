@@ -24,7 +24,7 @@ with open(path + ".new", "w") as file:
 os.replace(path + ".new", path)
 time.sleep(600)
 """
-REFUSING = "import sys; print('first'); sys.exit('cache: redis://nowhere does not answer')"
+REFUSING = "import sys; print('first', flush=True); sys.exit('cache: redis://nowhere does not answer')"
 BUSY = (
     """
 import os, sys
