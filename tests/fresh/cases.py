@@ -39,7 +39,7 @@ CASES = (
     Case(name="Debian 12, root", uid=0),
     Case(name="Debian 13 (Python 3.13), user", system="trixie"),
     Case(name="Debian 13 (Python 3.13), root", system="trixie", uid=0),
-    Case(name="path with a space", checkout="my checkout"),
+    Case(name="path with a space", checkout="my checkout", refusal="has a space", is_short=True),
     Case(name="read-only home", settings={"READ_ONLY": "1"}),
     Case(name="no python3-venv", command=INSTALL, before=NO_VENV),
     Case(name="neither venv nor pip", before=NEITHER, refusal="apt-get install python3-venv", is_short=True),

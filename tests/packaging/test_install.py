@@ -30,8 +30,8 @@ exit 0
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the script needs of a checkout, in a directory with a space in its name."""
-    root = tmp_path / "my checkout"
+    """What the script needs of a checkout."""
+    root = tmp_path / "checkout"
     (root / "deploy").mkdir(parents=True)
     for name in ("install.py", "constraints.txt"):
         shutil.copy(ROOT / "deploy" / name, root / "deploy")
@@ -104,8 +104,17 @@ def test_what_calls_uv_later_gets_the_same_settings(checkout: Path) -> None:
     done = installed(checkout, "settings", HOME="/dev/null", PIP_DISABLE_PIP_VERSION_CHECK="1")
     assert done.returncode == 0
     said = dict(line.removeprefix("export ").split("=", 1) for line in done.stdout.splitlines())
-    assert said["UV_CACHE_DIR"] == f"'{checkout}/.uv/cache'"  # quoted for a shell: its name has a space
+    assert said["UV_CACHE_DIR"] == f"{checkout}/.uv/cache"
     assert said.keys() <= {"UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR", "UV_SYSTEM_CERTS", "UV_DEFAULT_INDEX", "UV_INDEX"}
+
+
+def test_a_path_with_a_space_is_refused_in_one_line(checkout: Path) -> None:
+    moved = checkout.rename(checkout.with_name("my checkout"))
+    done = installed(moved, "demo")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"install: the path of the checkout has a space, with which Ray starts no workers: move {moved} to another\n"
+    )
 
 
 def test_an_unknown_set_is_named_with_those_that_exist(checkout: Path) -> None:

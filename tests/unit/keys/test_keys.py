@@ -39,12 +39,14 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
         "policy",
     ),
     ("tlt_common/recorded_rollouts.py", "self.option.removeprefix('--')"): ("data", "startup_responses"),
+    ("tlt_common/rpc/channel.py", "PROXY_VARIABLE"): (),  # an environment variable
     ("tlt_common/rpc/addresses.py", "named.lstrip('-')"): ("port", "listen"),
     ("tlt_common/rpc/http/server.py", "key"): ("http_listen", "http.listen"),
     ("tlt_common/rpc/security/certificates.py", "field"): ("tls.ca", "ca"),
     ("tlt_common/rpc/security/reloaded.py", "field"): ("tls.certificate", "tls.key", "tls.ca", "tokens", "token", "ca"),
     ("services/tlt_trainer/offline/beginning.py", "option.replace('-', '_')"): ("layers", "draft_vocabulary"),
     ("services/tlt_simulator/cli/app.py", "inputs.given[0].lstrip('-')"): ("case", "trace"),
+    ("services/tlt_simulator/traces/apart.py", "field"): (),  # of an error of the process that reads
     ("services/tlt_simulator/cli/command.py", "name"): ("sample", "processes"),
     ("services/tlt_simulator/cli/fit_command.py", "missing"): ("card", "model"),
     ("services/tlt_simulator/cli/output.py", "option.lstrip('-')"): ("json", "html", "save"),

@@ -14,7 +14,7 @@ from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.http.resident.child import DONE, MAX_ANSWER_BYTES, REFUSED, RefusedError
-from tlt_gateway.http.resident.turns import Turns
+from tlt_gateway.http.resident.fair_turns import FairTurns
 
 ANSWER_S = 60.0
 """Seconds until a process that does not answer is killed. CPU time is limited by the process itself; this is for one
@@ -43,7 +43,7 @@ class Resident:
         self._command = killed_with_parent([sys.executable, "-m", module, *arguments])
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
-        self._turns = Turns()
+        self._turns = FairTurns()
         # One thread, which waits for the process without Python's lock. The kernel kills the process when its parent's
         # thread ends, so the same one starts it.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=module.rpartition(".")[2])

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from tlt_gateway.queue.fair_queue import FairQueue
 
 
-class Turns:
+class FairTurns:
     """Belongs to one event loop."""
 
     def __init__(self) -> None:

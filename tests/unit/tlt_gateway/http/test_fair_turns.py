@@ -2,11 +2,11 @@
 
 import asyncio
 
-from tlt_gateway.http.resident.turns import Turns
+from tlt_gateway.http.resident.fair_turns import FairTurns
 
 
 async def test_a_caller_does_not_wait_behind_all_that_another_asked() -> None:
-    turns, served = Turns(), list[str]()
+    turns, served = FairTurns(), list[str]()
 
     async def ask(owner: str) -> None:
         async with turns.turn(owner):
@@ -23,7 +23,7 @@ async def test_a_caller_does_not_wait_behind_all_that_another_asked() -> None:
 
 
 async def test_whoever_leaves_takes_no_turn_and_leaves_it_to_others() -> None:
-    turns, served = Turns(), list[int]()
+    turns, served = FairTurns(), list[int]()
 
     async def ask(number: int) -> None:
         async with turns.turn("a"):
