@@ -14,7 +14,7 @@ from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_bench.soak.callers import Callers
 from tlt_bench.soak.knocking import knock
-from tlt_bench.soak.services import Service, Services, services
+from tlt_bench.soak.services import SoakedService, Services, services
 from tlt_bench.soak.slope import Slope, slope_of
 from tlt_common.client import Client
 
@@ -131,7 +131,7 @@ async def _at_once(
     callers: Sequence[Callers],
     act: Callable[[Callers], Awaitable[None]],
     goes_on: Callable[[Callers], bool],
-    watched: Sequence[Service],
+    watched: Sequence[SoakedService],
     *,
     look: Callable[[], object] = lambda: None,
     settle_s: float = 0.0,
@@ -153,7 +153,9 @@ async def _at_once(
                 look()
 
 
-async def _connections(service: Service, address: str, protocol: str, within_s: float) -> list[tuple[float, float]]:
+async def _connections(
+    service: SoakedService, address: str, protocol: str, within_s: float
+) -> list[tuple[float, float]]:
     """Return memory over the number of connections to a port, once it has settled."""
     chance, course, until_s = random.Random(1), list[tuple[float, float]](), time.monotonic() + within_s
     done = 0

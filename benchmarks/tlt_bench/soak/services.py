@@ -20,7 +20,7 @@ STOP_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class SoakedService:
     """A running service."""
 
     name: str
@@ -53,22 +53,22 @@ class Service:
 class Services:
     """Those that are loaded."""
 
-    alone: Service
+    alone: SoakedService
     """A gateway without a coordinator."""
-    fleet: Service
+    fleet: SoakedService
     """A gateway that reports to the coordinator."""
-    coordinator: Service
+    coordinator: SoakedService
 
     @property
-    def gateways(self) -> tuple[Service, ...]:
+    def gateways(self) -> tuple[SoakedService, ...]:
         return self.alone, self.fleet
 
     @property
-    def all(self) -> tuple[Service, ...]:
+    def all(self) -> tuple[SoakedService, ...]:
         return self.alone, self.fleet, self.coordinator
 
     @property
-    def doors(self) -> Mapping[str, tuple[Service, str, str]]:
+    def doors(self) -> Mapping[str, tuple[SoakedService, str, str]]:
         """Every port: the service, its address and the protocol."""
         return {
             "gateway_grpc": (self.alone, self.alone.ports["grpc"], "grpc"),
@@ -97,7 +97,7 @@ def services(scratch: Path) -> Iterator[Services]:
         yield Services(alone=alone, fleet=fleet, coordinator=coordinator)
 
 
-def _started(stack: ExitStack, name: str, config: Mapping[str, object], scratch: Path, kind: str) -> Service:
+def _started(stack: ExitStack, name: str, config: Mapping[str, object], scratch: Path, kind: str) -> SoakedService:
     ports, log, spelled = scratch / f"{name}.ports", scratch / f"{name}.log", scratch / f"{name}.json"
     spelled.write_text(json.dumps({**config, "metrics_port": 0, "port_file": str(ports), "log_level": "warning"}))
     command = [sys.executable, "-m", "tlt_common.cli", "serve", kind, "--config", str(spelled)]
@@ -105,12 +105,12 @@ def _started(stack: ExitStack, name: str, config: Mapping[str, object], scratch:
     running = stack.enter_context(_ended(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)))
     deadline_s = time.monotonic() + START_S
     while not ports.exists():
-        service = Service(name=name, running=running, ports={}, log=log)
+        service = SoakedService(name=name, running=running, ports={}, log=log)
         service.require_alive()
         if time.monotonic() > deadline_s:
             raise UnavailableError(f"{name} did not start within {START_S:g} s; see {log}")
         time.sleep(0.05)
-    return Service(name=name, running=running, ports=json.loads(ports.read_text()), log=log)
+    return SoakedService(name=name, running=running, ports=json.loads(ports.read_text()), log=log)
 
 
 @contextmanager
