@@ -14,7 +14,7 @@ from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_bench.soak.callers import Callers
 from tlt_bench.soak.knocking import knock
-from tlt_bench.soak.services import SoakedService, Services, services
+from tlt_bench.soak.services import Services, SoakedService, services
 from tlt_bench.soak.slope import Slope, slope_of
 from tlt_common.client import Client
 
