@@ -156,3 +156,12 @@ async def test_every_way_has_one_rule_about_experts(
     async with fleet(tmp_path, state, served=apart(STACKED), **config) as (sent, bench):
         assert {way: await send(sent) for way, send in WAYS.items()} == dict.fromkeys(WAYS, is_good)
         assert len(bench.engine.loaded) == (len(WAYS) if is_good else 0)
+
+
+async def test_no_way_takes_values_that_are_not_finite(tmp_path: Path) -> None:
+    diverged = {**BODY, "model.norm.weight": torch.tensor([1.0, float("nan"), 1.0, 1.0])}
+    async with fleet(tmp_path, diverged, served=BODY, tie_word_embeddings=True) as (sent, bench):
+        assert {way: await send(sent) for way, send in WAYS.items()} == dict.fromkeys(WAYS, False)
+        assert not bench.engine.loaded
+        with pytest.raises(WeightsError, match=r"tensor model\.norm\.weight has values that are not finite"):
+            await sent.client.publish_weights(99, diverged)
