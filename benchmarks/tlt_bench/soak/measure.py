@@ -14,7 +14,7 @@ from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_bench.soak.callers import Callers
 from tlt_bench.soak.knocking import knock
-from tlt_bench.soak.services import Services, SoakedService, services
+from tlt_bench.soak.services import LoadedService, LoadedServices, services
 from tlt_bench.soak.slope import Slope, slope_of
 from tlt_common.client import Client
 
@@ -44,7 +44,7 @@ def measure(minutes: float) -> Result:
         return asyncio.run(_measured(running, 60.0 * minutes))
 
 
-async def _measured(running: Services, seconds: float) -> Result:
+async def _measured(running: LoadedServices, seconds: float) -> Result:
     figures: dict[str, float] = {}
     spread: dict[str, tuple[float, float]] = {}
 
@@ -82,7 +82,7 @@ async def _measured(running: Services, seconds: float) -> Result:
 
 
 async def _responses(
-    running: Services, seconds: float
+    running: LoadedServices, seconds: float
 ) -> tuple[Counter[str], dict[str, list[tuple[float, float]]], int]:
     """Return what became of responses, memory over their number by service, and when it was compared first."""
     courses: dict[str, list[tuple[float, float]]] = {service.name: [] for service in running.all}
@@ -131,7 +131,7 @@ async def _at_once(
     callers: Sequence[Callers],
     act: Callable[[Callers], Awaitable[None]],
     goes_on: Callable[[Callers], bool],
-    watched: Sequence[SoakedService],
+    watched: Sequence[LoadedService],
     *,
     look: Callable[[], object] = lambda: None,
     settle_s: float = 0.0,
@@ -154,7 +154,7 @@ async def _at_once(
 
 
 async def _connections(
-    service: SoakedService, address: str, protocol: str, within_s: float
+    service: LoadedService, address: str, protocol: str, within_s: float
 ) -> list[tuple[float, float]]:
     """Return memory over the number of connections to a port, once it has settled."""
     chance, course, until_s = random.Random(1), list[tuple[float, float]](), time.monotonic() + within_s

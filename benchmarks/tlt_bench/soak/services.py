@@ -20,7 +20,7 @@ STOP_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoakedService:
+class LoadedService:
     """A running service."""
 
     name: str
@@ -50,25 +50,25 @@ class SoakedService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class LoadedServices:
     """Those that are loaded."""
 
-    alone: SoakedService
+    alone: LoadedService
     """A gateway without a coordinator."""
-    fleet: SoakedService
+    fleet: LoadedService
     """A gateway that reports to the coordinator."""
-    coordinator: SoakedService
+    coordinator: LoadedService
 
     @property
-    def gateways(self) -> tuple[SoakedService, ...]:
+    def gateways(self) -> tuple[LoadedService, ...]:
         return self.alone, self.fleet
 
     @property
-    def all(self) -> tuple[SoakedService, ...]:
+    def all(self) -> tuple[LoadedService, ...]:
         return self.alone, self.fleet, self.coordinator
 
     @property
-    def doors(self) -> Mapping[str, tuple[SoakedService, str, str]]:
+    def doors(self) -> Mapping[str, tuple[LoadedService, str, str]]:
         """Every port: the service, its address and the protocol."""
         return {
             "gateway_grpc": (self.alone, self.alone.ports["grpc"], "grpc"),
@@ -81,7 +81,7 @@ class Services:
 
 
 @contextmanager
-def services(scratch: Path) -> Iterator[Services]:
+def services(scratch: Path) -> Iterator[LoadedServices]:
     """
     Run them within the block, with their files in `scratch`.
 
@@ -94,10 +94,10 @@ def services(scratch: Path) -> Iterator[Services]:
         gateway = {"workers": [worker], "http": {"listen": "127.0.0.1:0"}}
         alone = _started(stack, "alone", gateway, scratch, "gateway")
         fleet = _started(stack, "fleet", gateway | {"coordinator": coordinator.ports["grpc"]}, scratch, "gateway")
-        yield Services(alone=alone, fleet=fleet, coordinator=coordinator)
+        yield LoadedServices(alone=alone, fleet=fleet, coordinator=coordinator)
 
 
-def _started(stack: ExitStack, name: str, config: Mapping[str, object], scratch: Path, kind: str) -> SoakedService:
+def _started(stack: ExitStack, name: str, config: Mapping[str, object], scratch: Path, kind: str) -> LoadedService:
     ports, log, spelled = scratch / f"{name}.ports", scratch / f"{name}.log", scratch / f"{name}.json"
     spelled.write_text(json.dumps({**config, "metrics_port": 0, "port_file": str(ports), "log_level": "warning"}))
     command = [sys.executable, "-m", "tlt_common.cli", "serve", kind, "--config", str(spelled)]
@@ -105,12 +105,12 @@ def _started(stack: ExitStack, name: str, config: Mapping[str, object], scratch:
     running = stack.enter_context(_ended(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)))
     deadline_s = time.monotonic() + START_S
     while not ports.exists():
-        service = SoakedService(name=name, running=running, ports={}, log=log)
+        service = LoadedService(name=name, running=running, ports={}, log=log)
         service.require_alive()
         if time.monotonic() > deadline_s:
             raise UnavailableError(f"{name} did not start within {START_S:g} s; see {log}")
         time.sleep(0.05)
-    return SoakedService(name=name, running=running, ports=json.loads(ports.read_text()), log=log)
+    return LoadedService(name=name, running=running, ports=json.loads(ports.read_text()), log=log)
 
 
 @contextmanager
