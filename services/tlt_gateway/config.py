@@ -142,8 +142,9 @@ class GatewayConfig(ServiceConfig):
     """Maximum size in bytes of the weights that the running updates of one token may stream; more are refused with
     RESOURCE_EXHAUSTED."""
     max_connections: int = Field(8192, ge=1)
-    """Maximum number of client connections per port; further ones are closed, also above half of the file descriptors
-    that the process may have, and above a quarter over HTTP. Connections without calls are closed after 15 minutes."""
+    """Maximum number of client connections per port; further ones are closed, over HTTP once their first request was
+    answered with 503. Connections above half of the file descriptors that the process may have, over HTTP a quarter,
+    are closed at once, and those without calls after 15 minutes."""
     drain_s: float = Field(0.0, ge=0)
     """Grace period in seconds for running calls, over gRPC and HTTP, after SIGTERM. New calls are refused meanwhile;
     calls that are still running afterwards end with an error that says so."""

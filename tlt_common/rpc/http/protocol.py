@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.errors import InvalidRequestError, OverloadedError, TltError
 from tlt_common.rpc.descriptors import HTTP_SHARE, connections
 from tlt_common.rpc.http.failures import content_of
 from tlt_common.telemetry import metrics
@@ -72,12 +72,13 @@ class TimedProtocol(HttpToolsProtocol):
     within as long after its first byte. uvicorn limits only the time between requests, so that clients which never
     complete one would hold connections until all are taken.
 
-    Requests whose head is too large or malformed are answered as JSON, like all others that are refused. A connection
-    above the maximum is closed at once.
+    Requests whose head is too large or malformed are answered as JSON, like all others that are refused; so is the
+    first one of a connection above the maximum. One for which there may soon be no descriptor is closed at once.
     """
 
     receive_s: ClassVar[float]
     max_connections: ClassVar[int]
+    affordable_connections: ClassVar[int]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -86,10 +87,12 @@ class TimedProtocol(HttpToolsProtocol):
         """Bytes received since the parser last reported the end of a head, or a piece of a body."""
         self._headers_size = self._headers_count = self._unread_bytes = 0
         self._refusal: tuple[int, TltError] | None = None
+        self._is_surplus = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
         super().connection_made(cast("asyncio.Transport", GatheredWrites(transport, self.loop)))
-        if len(self.connections) > self.max_connections:
+        self._is_surplus = len(self.connections) > self.max_connections
+        if len(self.connections) > self.affordable_connections:
             metrics.HTTP_CONNECTIONS_REFUSED.inc()
             transport.abort()
         else:
@@ -127,6 +130,8 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
+        if self._is_surplus:
+            self._refuse(503, OverloadedError(f"more than {self.max_connections} connections are open, the maximum"))
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(
                 400,
@@ -195,5 +200,6 @@ def _too_large() -> InvalidRequestError:
 
 def timed(receive_s: float, max_connections: int | None = None) -> type[TimedProtocol]:
     """Return the protocol of connections with these limits; None: as many connections as descriptors allow."""
-    limits = {"receive_s": receive_s, "max_connections": connections(HTTP_SHARE, max_connections)}
-    return type("TimedProtocol", (TimedProtocol,), limits)
+    affordable = connections(HTTP_SHARE)
+    limits = {"receive_s": receive_s, "max_connections": max_connections or affordable}
+    return type("TimedProtocol", (TimedProtocol,), {**limits, "affordable_connections": affordable})

@@ -180,7 +180,11 @@ async def test_thousands_of_idle_connections_do_not_keep_others_out(serve: Serve
 async def test_more_connections_than_allowed_are_refused_until_others_close(serve: Serve, worker: FakeWorker) -> None:
     async with serve(worker, max_connections=10) as http:
         host, _, port = http.address.rpartition(":")
+        assert await is_served(http)
         idle = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
+        assert await is_served(http), "a connection that was open before"
+        last = await http.post("/generate", THREE, headers={"Connection": "close"})
+        assert last.status_code == 200
         assert (await http.post("/generate", THREE)).status_code == 503
         for _, writer in idle:
             writer.transport.abort()
