@@ -80,7 +80,7 @@ def require_machine() -> None:
     """Exit unless packages exist for this machine."""
     found = f"{platform.system()} {platform.machine()}"
     if found not in {"Linux x86_64", "Linux aarch64"}:
-        fail(f"this is {found}; TLT requires Linux on x86-64")
+        fail(f"this is {found}; TLT requires Linux on x86-64 (on AArch64, nobody has tried it)")
     if " " in str(ROOT):  # Ray splits the command of its workers at spaces, the interpreter's path included
         fail(f"the path of the checkout has a space, with which Ray starts no workers: move {ROOT} to another")
 
