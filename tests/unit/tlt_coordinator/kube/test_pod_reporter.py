@@ -13,7 +13,7 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.kube.events import KubeEvents
 from tlt_coordinator.kube.leader_label import CHECK_EVERY_S, LEADER_LABEL, LeaderLabel
 from tlt_coordinator.kube.pod_metadata import ROLE_LABEL, Pods
-from tlt_coordinator.kube.pod_reporter import PodReporter
+from tlt_coordinator.kube.pod_reporter import MAX_RETRY_S, PodReporter
 from tlt_coordinator.kube.refusals import Refusals
 
 pytestmark = pytest.mark.looptime
@@ -118,7 +118,7 @@ async def test_an_outage_is_sat_out_and_the_latest_role_is_told_afterwards() -> 
         await fleet.say("p0", TRAINING, wait_s=300.0)
         assert len(fleet.kube.calls) < 30
         fleet.kube.away = False
-        await asyncio.sleep(61.0)
+        await asyncio.sleep(1.3 * MAX_RETRY_S)  # the delay has a jitter of a quarter
         assert fleet.role() == "training"
         assert fleet.reported() == [("from rollout to training, epoch 7", 1)]
 
