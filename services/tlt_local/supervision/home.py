@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import secrets
 import shutil
 import sys
@@ -45,8 +46,13 @@ class Home:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment variables of every process of the run. Temporary files of libraries are removed with the run."""
-        return {**guard.environment(self.token), "TMPDIR": str(self.directory / "tmp"), **ENVIRONMENT}
+        """
+        Environment variables of every process of the run. Temporary files of libraries are removed with the run, and so
+        is what they would write to a home directory that is missing or read-only: Ray does not start without one.
+        """
+        temporary = str(self.directory / "tmp")
+        home = {} if os.access(os.path.expanduser("~"), os.W_OK | os.X_OK) else {"HOME": temporary}  # noqa: PTH111 - of a user that is unknown, Path raises
+        return {**guard.environment(self.token), "TMPDIR": temporary, **home, **ENVIRONMENT}
 
     @property
     def logs(self) -> Path:
