@@ -114,10 +114,8 @@ class RolloutLog:
     def _of_responses(self) -> dict[str, float]:
         if not self._lengths:
             return {"responses": 0}
-        tokens, seconds = (
-            sum(self._lengths),
-            self._finished_s - (self._finished_s if self._began_s is None else self._began_s),
-        )
+        tokens = sum(self._lengths)
+        seconds = 0.0 if self._began_s is None else self._finished_s - self._began_s
         figures = {
             "responses": len(self._lengths),
             "tokens": tokens,

@@ -6,7 +6,7 @@ from pathlib import Path
 from fastapi import Request
 
 from tlt_common.errors import PermissionDeniedError
-from tlt_common.rpc.http.hosts import is_own
+from tlt_common.rpc.http.hosts import is_own_host
 from tlt_common.rpc.security.access import Access, Caller
 from tlt_common.rpc.security.bearer import Bearer
 from tlt_common.rpc.security.tokens import Scope, tokens_in
@@ -66,7 +66,7 @@ class ViewerAccess:
 
     def _require_own_host(self, request: Request) -> None:
         host = request.headers.get("host", "")
-        if not is_own(host, self._hosts):
+        if not is_own_host(host, self._hosts):
             raise PermissionDeniedError(
                 f"Host is {host!r:.80}: without tokens, the coordinator answers to addresses, names without a dot and "
                 "names of the cluster, and to those in http_hosts",

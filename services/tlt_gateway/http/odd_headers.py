@@ -7,7 +7,7 @@ from collections.abc import Collection
 from fastapi import Request
 
 from tlt_common.errors import InvalidRequestError, PermissionDeniedError
-from tlt_common.rpc.http.hosts import is_own
+from tlt_common.rpc.http.hosts import is_own_host
 from tlt_gateway.http.bodies.shown import shown
 
 _ONCE = {
@@ -73,7 +73,7 @@ def require_no_page(request: Request, *, on_loopback: bool, changes: bool) -> No
         field = "Origin"
     elif site != "none":
         field = "Sec-Fetch-Site"
-    elif on_loopback and not is_own(request.headers.get("host", "")):
+    elif on_loopback and not is_own_host(request.headers.get("host", "")):
         field = "Host"  # a name of the page's, which it lets resolve to this machine
     elif changes and is_browser:
         field = "User-Agent"

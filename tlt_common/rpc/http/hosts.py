@@ -22,7 +22,7 @@ def is_private(name: str) -> bool:
     return True
 
 
-def is_own(header: str, names: Collection[str] = ()) -> bool:
+def is_own_host(header: str, names: Collection[str] = ()) -> bool:
     """Whether a Host header can only come from somebody who means this server; `names` are its public ones."""
     name = host_of(header)
     return is_private(name) or name in {known.lower() for known in names}
