@@ -120,6 +120,8 @@ class OfflineTraining:
         began_s = time.perf_counter()
         frames = self._windows(longest, "0/0")
         states_s = (time.perf_counter() - began_s) / len(longest.token_ids)
+        if not frames:  # nothing to learn from: `train` says so
+            return 0.0
         pack = collate(next(iter(plan(frames, BATCH_TOKENS, random.Random(0)))), self._device)
         for _ in range(2):  # the first one also compiles and allocates
             began_s = time.perf_counter()
