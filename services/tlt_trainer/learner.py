@@ -65,6 +65,8 @@ class Learner:
         self.counters = TrainingCounters()
         self.followed = DrafterVersion(0)
         """The drafter of another trainer that was last made the base."""
+        self.planned_tokens: int | None = None
+        """States after which training will end; None: it is open-ended."""
         self.policies = 0
         """How often embedding and head were replaced."""
         self._drafter = drafter_of(form).to(device)
@@ -285,7 +287,8 @@ class Learner:
     def step_piece(self) -> bool:
         """Let the optimizer step by one piece, such as one matrix; return whether that completes the step."""
         if not self._left:
-            factor = rate(self.counters.steps, self.counters.tokens) * self._drafter.rate_factor
+            done = self.counters
+            factor = rate(done.steps, done.tokens, self.planned_tokens) * self._drafter.rate_factor
             self._left = [*self._optimizer.pieces(factor), self._end_step]
         self._left[0]()
         del self._left[0]

@@ -166,6 +166,7 @@ class OfflineTraining:
             self._learner.restore(snapshot)
         score = self.score(held_out)  # now: without a token to score on, no pass should begin
         stored = self._stored(work, course)
+        self._learner.planned_tokens = epochs * _states(training)
         total, per_score = epochs * _states(training), max(1, epochs * _states(training) // SCORES)
         began_s, before_s, before_tokens = time.perf_counter(), course.seconds, self._learner.counters.tokens
         saved_s, scored_s = began_s, 0.0
