@@ -122,6 +122,12 @@ class BenchEngine:
         return (await self._call(SetCapture(enabled=enabled), Done)).detail
 
     @property
+    def pid(self) -> int:
+        """Id of its process, whose children are the engine's."""
+        assert self._process is not None  # noqa: S101 - inside the context
+        return self._process.pid
+
+    @property
     def has_drafter(self) -> bool:
         """Whether it starts with a drafter."""
         return self._start.engine.drafter is not None
