@@ -43,6 +43,9 @@ SCORED_DRAFTS = 3
 """Drafts of a chain in scores, whatever the drafter was trained with, so that scores can be compared."""
 SCORES = 16
 """Scores in the course of training, at least one in every pass."""
+SCORED_STATES = 8192
+"""Held-out states of those scores: one takes as long as training on several times as many, since it needs the whole
+head. The last score is that of all."""
 SAVE_EVERY_S = 60.0
 AUTHOR = "tlt-drafter-train"
 """Recorded as the worker that trained the drafter."""
@@ -164,8 +167,10 @@ class OfflineTraining:
         course, snapshot = courses.begun(work, asked)
         if snapshot is not None:
             self._learner.restore(snapshot)
-        score = self.score(held_out)  # now: without a token to score on, no pass should begin
         stored = self._stored(work, course)
+        # Named apart from the training data, whose states are stored under numbers from 0.
+        some = list(enumerate(_first_states(held_out, SCORED_STATES), len(training)))
+        score = self._score(some, stored.frames)  # now: without a token to score on, no pass should begin
         self._learner.planned_tokens = epochs * _states(training)
         total, per_score = epochs * _states(training), max(1, epochs * _states(training) // SCORES)
         began_s, before_s, before_tokens = time.perf_counter(), course.seconds, self._learner.counters.tokens
@@ -181,7 +186,7 @@ class OfflineTraining:
                 is_last = course.part * AT_ONCE >= len(order)
                 scored_tokens = course.curve[-1][0] if course.curve else 0
                 if is_due := is_last or tokens - scored_tokens >= per_score:
-                    score = self.score(held_out)
+                    score = self._score(some, stored.frames)
                     course.curve.append([tokens, round(course.seconds, 1), round(score.accept_length, 4)])
                     scored_s += time.perf_counter() - now_s
                 speed = (tokens - before_tokens) / max(1e-9, course.seconds - before_s)
@@ -201,6 +206,7 @@ class OfflineTraining:
                     saved_s = time.perf_counter()
             course.epoch, course.part = course.epoch + 1, 0
         self._save(work, course, stored)
+        score = self.score(held_out)
         return to_files(self._learner.weights(), self._learner.form, self._meta(score)), score, course
 
     def score(self, rollouts: Sequence[RecordedRollout], *, temperature: float = 1.0) -> Score:
@@ -210,7 +216,16 @@ class OfflineTraining:
         Raises:
             ConfigError: There are none: responses have one token.
         """
-        packs = self._packs(list(enumerate(rollouts)), random.Random(0), self._windows)
+        return self._score(list(enumerate(rollouts)), self._windows, temperature=temperature)
+
+    def _score(
+        self,
+        rollouts: Sequence[Numbered],
+        frames_of: Callable[[RecordedRollout, str], Frames],
+        *,
+        temperature: float = 1.0,
+    ) -> Score:
+        packs = self._packs(rollouts, random.Random(0), frames_of)
         score = score_of(self._learner.tally(pack, temperature=temperature) for pack in packs)
         if score is None:
             raise ConfigError("--data has no token to score on; its responses must have several tokens", field="data")
@@ -275,6 +290,17 @@ class OfflineTraining:
 def _order(rollouts: Sequence[RecordedRollout], seed: int, epoch: int) -> list[Numbered]:
     numbered = list(enumerate(rollouts))
     return random.Random(f"{seed}/{epoch}").sample(numbered, len(numbered))
+
+
+def _first_states(rollouts: Sequence[RecordedRollout], limit: int) -> list[RecordedRollout]:
+    """Return the first responses with so many states, at least one."""
+    found, states = list[RecordedRollout](), 0
+    for rollout in rollouts:
+        if states >= limit:
+            break
+        found.append(rollout)
+        states += len(rollout.token_ids) - 1
+    return found
 
 
 def _states(rollouts: Sequence[RecordedRollout]) -> int:
