@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from countdown.deepening import deepened
 from countdown.model import CHECKPOINT
-from countdown.run import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.engines.commands import StartEngine
 from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from countdown.coordinator import fleet_at, lend
-from countdown.run import deepened
+from countdown.deepening import deepened
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.lease.percentiles import SHARES, add_percentiles
 from tlt_bench.ratios import Figures

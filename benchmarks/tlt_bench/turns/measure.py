@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
-from countdown.run import deepened
+from countdown.deepening import deepened
 from tlt_bench.engines.bench_engine import log, rotated
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result

@@ -176,7 +176,10 @@ def _product(rng: random.Random) -> Problem:
 def _shares(rng: random.Random) -> Problem:
     name, thing = rng.choice(_NAMES), rng.choice(_THINGS)
     friends, each = rng.randint(2, 9), rng.randint(2, 12)
-    text = f"{name} shares {friends * each} {thing} equally among {friends} friends. How many {thing} does each friend get?"
+    text = (
+        f"{name} shares {friends * each} {thing} equally among {friends} friends. "
+        f"How many {thing} does each friend get?"
+    )
     return Problem(text=text, answer=each)
 
 
