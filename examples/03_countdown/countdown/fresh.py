@@ -7,7 +7,6 @@ nothing about the next ones.
 
 import random
 from collections.abc import Sequence
-from itertools import accumulate
 
 from tlt_common.config.base import Frozen
 
@@ -38,11 +37,11 @@ class FreshScores(Frozen):
 def accept_length(prompts: Sequence[PromptScore]) -> float:
     """Return the expected tokens per round of a chain, the bonus token included, over all tokens of these prompts."""
     tokens = sum(prompt.tokens for prompt in prompts)
-    places = zip(*(prompt.accepted for prompt in prompts), strict=True)
-    shares = [
-        sum(share * prompt.tokens for share, prompt in zip(place, prompts, strict=True)) / tokens for place in places
-    ]
-    return 1.0 + sum(accumulate(shares, lambda survives, share: survives * share))
+    length = survives = 1.0
+    for place in range(len(prompts[0].accepted)):
+        survives *= sum(prompt.accepted[place] * prompt.tokens for prompt in prompts) / tokens
+        length += survives
+    return length
 
 
 def adapted_over_frozen(scores: FreshScores) -> tuple[float, float, float]:
@@ -54,5 +53,5 @@ def adapted_over_frozen(scores: FreshScores) -> tuple[float, float, float]:
 
 
 def _ratio(pairs: Sequence[tuple[PromptScore, PromptScore]]) -> float:
-    adapted, frozen = zip(*pairs, strict=True)
+    adapted, frozen = ([pair[side] for pair in pairs] for side in (0, 1))
     return accept_length(adapted) / accept_length(frozen)

@@ -37,7 +37,7 @@ def first_screen(job: Job) -> str:
     )
     return (
         f"{subject.command}: an RL run whose idle workers train the drafter that speeds up its long tail\n"
-        f"  The policy is {subject.policy}, the task {subject.task}; temperature {settings.temperature:g}.\n"
+        f"  policy: {subject.policy}; task: {subject.task}; temperature {settings.temperature:g}\n"
         "  1. start the suite: gateway, coordinator, cache (embedded Redis), tuner, SGLang workers"
         " with their spot trainers\n"
         "  2. run an external TRL GRPO trainer against it; once a drafter exists, every step's prompts are rolled out"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Run the whole suite on one machine with a small language model, and write a report.")
+app = typer.Typer(add_completion=False)
 
 
 @app.callback(invoke_without_command=True)

@@ -13,9 +13,7 @@ from tlt_common.recorded_rollouts import PROMPT, RESPONSE
 from tlt_suite import BlockingClient, SamplingParams, TokenChunk
 from tlt_suite.trl import TltRollouts
 from word_problems.prompts import WordProblems, conversation
-
-POLICY, RESPONSES = "policy", "fresh.jsonl"
-"""Within the directory of the run: the last published policy, and its responses to fresh prompts."""
+from word_problems.settings import POLICY, RESPONSES
 
 
 class Answers:

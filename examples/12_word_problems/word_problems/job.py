@@ -13,8 +13,7 @@ from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import ConfigError, TltError
 from tlt_local.models.published import SMOLLM2
 from tlt_local.readiness import PUBLISHER
-from word_problems.fresh_rollout import POLICY, RESPONSES
-from word_problems.settings import RealSettings
+from word_problems.settings import POLICY, RESPONSES, RealSettings
 
 SCORE_S = 600.0
 """Time limit, in seconds, for scoring both drafters; it takes half a minute."""
@@ -37,9 +36,9 @@ def demo_real(settings: RealSettings) -> Job:
             command="tlt demo-real",
             make="make demo-real",
             bench=f"tlt bench rollout --model {SMOLLM2.name} --json -",
-            policy=SMOLLM2.title,
+            policy="SmolLM2-135M-Instruct",
             task="word problems that the run generates",
-            trained=f"the upper {settings.trained_layers} layers; the others, embedding and head are frozen",
+            trained=f"its upper {settings.trained_layers} of 30 layers; the others, embedding and head are frozen",
             reward=(
                 "The reward is 1 for a correct answer, 0.1 for another answer of the asked form, and 0 without one or "
                 "for a response that was cut."

@@ -10,6 +10,8 @@ from tlt_common.errors import ConfigError
 DRAFTER: Final = Path(__file__).parents[1] / "drafter"
 """The shipped drafter for SmolLM2."""
 NO_DRAFTER: Final = "none"
+POLICY, RESPONSES = "policy", "fresh.jsonl"
+"""Within the directory of the run: the last published policy, and its responses to fresh prompts."""
 ADAPTING: Final = {**EAGER, "publish.gain": "0"}
 """Score and publish often, as the demo does; the shipped drafter is followed by the next one unless it is worse on
 held-out prompts."""

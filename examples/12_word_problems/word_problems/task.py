@@ -80,7 +80,7 @@ _WORK: Final = (
     ("cakes", "bakes"),
 )
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
-_MARK: Final = re.compile(r"answer\W*", re.IGNORECASE)
+_MARK: Final = re.compile("answer", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """What the run needs, and when drafters are scored."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -40,24 +39,24 @@ def test_without_the_model_one_line_says_how_to_get_it(home: Path) -> None:
     assert not list(home.iterdir())
 
 
-def test_the_checkpoint_is_served_as_it_is(home: Path, tmp_path: Path) -> None:
+async def test_the_checkpoint_is_served_as_it_is(home: Path, tmp_path: Path) -> None:
     (home / "smollm2").mkdir()
     (home / "smollm2" / "config.json").write_text("{}")
     job = demo_real(WARM)
-    assert asyncio.run(job.checkpoint(tmp_path)) == home / "smollm2"
+    assert await job.checkpoint(tmp_path) == home / "smollm2"
     assert (job.subject.command, job.program) == ("tlt demo-real", "word_problems.trainer")
-    assert "4 layers" in job.subject.trained
+    assert "4 of 30 layers" in job.subject.trained
 
 
 @pytest.mark.parametrize(
     ("settings", "workers"), [(COLD, ("w",)), (WARM, ()), (WARM, (PUBLISHER,))], ids=["cold", "none", "not trained"]
 )
-def test_drafters_are_scored_only_if_there_are_two(
+async def test_drafters_are_scored_only_if_there_are_two(
     settings: RealSettings, workers: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert asyncio.run(score(settings, tmp_path, fleet(*workers))) is None
+    assert await score(settings, tmp_path, fleet(*workers)) is None
 
 
-def test_a_failed_score_names_its_log(tmp_path: Path) -> None:
+async def test_a_failed_score_names_its_log(tmp_path: Path) -> None:
     with pytest.raises(TltError, match=r"scoring failed: .*scoring\.log"):
-        asyncio.run(score(WARM, tmp_path, fleet(PUBLISHER, "w")))
+        await score(WARM, tmp_path, fleet(PUBLISHER, "w"))
