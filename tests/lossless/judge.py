@@ -48,7 +48,7 @@ def verdicts(target: Path, phases: dict[str, PhaseResult]) -> list[Verdict]:
         if name != PLAIN_PHASE.name:
             found += _with_all(name, OFF_WINDOW, compared(result.drawn, plain), result)
         found.append(
-            Verdict(phase=name, setting=ALL, comparison=LONG, accept_length=0.0, fit=_long_fit(model, result.long))
+            Verdict(phase=name, setting=ALL, comparison=LONG, accept_length=0.0, fit=long_fit(model, result.long))
         )
     return found
 
@@ -87,7 +87,7 @@ def _with_all(phase: str, comparison: str, fits: dict[str, Fit], result: PhaseRe
     ]
 
 
-def _long_fit(model: torch.nn.Module, answers: list[Answer]) -> Fit:
+def long_fit(model: torch.nn.Module, answers: list[Answer]) -> Fit:
     """Compare the places of the long responses' tokens in their own distributions, in PLACES equal bins."""
     places = [
         exact.places(exact.filtered(logits, each.prompt.sampling), np.array(each.chunk.token_ids), seed)

@@ -4,12 +4,16 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Model
+
 
 def lease(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     part: Annotated[
-        list[str] | None, typer.Option(help="leases, requests or throughput; repeatable. Default: all.")
+        list[str] | None,
+        typer.Option(help="leases, requests or throughput; repeatable. Default: all, with --model the first two."),
     ] = None,
+    model: Model = None,
 ) -> None:
     """
     Measure how fast a spot trainer takes up a lease and gives the device back, in about 10 minutes.
@@ -18,8 +22,9 @@ def lease(
     against ones that find it idle, with a real engine; training speed by the size of micro-steps.
     """
     from tlt_bench.engines.prepare import check_parts
-    from tlt_bench.lease.command import PARTS, measure
+    from tlt_bench.lease.command import OF_MODEL, PARTS, measure
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure(tuple(check_parts(part or PARTS, PARTS))).write(json)
+    parts = OF_MODEL if model else PARTS
+    measure(check_parts(part or parts, parts), model=model).write(json)

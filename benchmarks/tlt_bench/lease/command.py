@@ -1,5 +1,9 @@
 """`tlt bench lease`."""
 
+from pathlib import Path
+
+from countdown.model import CHECKPOINT
+from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget
 from tlt_bench.lease import requests, taking_back, throughput
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
@@ -8,15 +12,25 @@ LEASES = 200
 REPEATS = 60
 RATES = 4
 PARTS = ("leases", "requests", "throughput")
+OF_MODEL = PARTS[:2]
+"""Parts that take a model; the other is about the demo's drafter."""
 
 
-def measure(parts: tuple[str, ...] = PARTS, *, leases: int = LEASES, repeats: int = REPEATS) -> Result:
-    """Run the benchmark and return its figures. Progress goes to stderr."""
+def measure(
+    parts: tuple[str, ...] = PARTS, *, model: Path | None = None, leases: int = LEASES, repeats: int = REPEATS
+) -> Result:
+    """
+    Run the benchmark and return its figures. Progress goes to stderr.
+
+    Raises:
+        ConfigError: The model has not been fetched, or is no checkpoint.
+    """
+    policy = BenchTarget(model=model, drafter=NO_DRAFTER).checkpoint or CHECKPOINT
     found = Figures()
     if "leases" in parts:
-        found.merge(taking_back.measure(leases=leases))
+        found.merge(taking_back.measure(leases=leases, policy=policy))
     if "requests" in parts:
-        found.merge(requests.measure(repeats=repeats))
+        found.merge(requests.measure(repeats=repeats, model=model))
     if "throughput" in parts:
         found.merge(throughput.measure(repeats=RATES))
     return Result(name="lease", figures=found.figures, spread=found.spread, repeats=repeats, notes=found.notes)

@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 
 from countdown.coordinator import fleet_at, lend
-from countdown.deepening import deepened
 from tlt_bench.engines.bench_engine import log
+from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget, prepared
 from tlt_bench.lease.percentiles import SHARES, add_percentiles
 from tlt_bench.ratios import Figures
-from tlt_bench.workload import mixed_prompts
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.fleet import FREE, WorkerState
 from tlt_local.configuration.config import StackConfig
@@ -30,9 +29,15 @@ LEARNED = SamplingParams(max_new_tokens=256)
 SHORT = SamplingParams(max_new_tokens=4)
 
 
-def measure(*, repeats: int, seed: int = 0) -> Figures:
-    """Return the times to the first token, in milliseconds, and what training adds."""
-    return figures_of(asyncio.run(_measure(repeats, random.Random(seed))))
+def measure(*, repeats: int, model: Path | None = None, seed: int = 0) -> Figures:
+    """
+    Return the times to the first token, in milliseconds, and what training adds.
+
+    Raises:
+        ConfigError: The model has not been fetched, or is no checkpoint.
+    """
+    target = BenchTarget(model=model, drafter=NO_DRAFTER)
+    return figures_of(asyncio.run(_measure(target, repeats, random.Random(seed))))
 
 
 def figures_of(waits: dict[str, list[float]]) -> Figures:
@@ -48,12 +53,12 @@ def figures_of(waits: dict[str, list[float]]) -> Figures:
     return found
 
 
-async def _measure(repeats: int, rng: random.Random) -> dict[str, list[float]]:
+async def _measure(target: BenchTarget, repeats: int, rng: random.Random) -> dict[str, list[float]]:
     waits: dict[str, list[float]] = {side: [] for side in SIDES}
-    prompts = mixed_prompts(PROMPTS, seed=rng.randrange(1000))
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        await deepened(Path(scratch) / "served")
-        config = StackConfig(model=Path(scratch) / "served", workers=1)
+        ready = await prepared(target, Path(scratch))
+        prompts = ready.task.mixed(PROMPTS, seed=rng.randrange(1000))
+        config = StackConfig(model=ready.model, workers=1)
         async with Stack(config, say=log) as stack, Client(stack.endpoint) as client:
             await client.batch(prompts, samples=SAMPLES, sampling=LEARNED)
             for repeat in range(repeats + 1):

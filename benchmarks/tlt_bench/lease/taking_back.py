@@ -70,10 +70,10 @@ class LeaseWaits:
         return [wait for waits in self.revokes.values() for wait in waits]
 
 
-def measure(*, leases: int, seed: int = 0) -> Figures:
-    """Return how long grants and revocations take."""
+def measure(*, leases: int, policy: Path = CHECKPOINT, seed: int = 0) -> Figures:
+    """Return how long grants and revocations take while a drafter for this policy is trained."""
     rng = random.Random(seed)
-    return figures_of(asyncio.run(_measure(random_frames(rng), leases, rng)))
+    return figures_of(asyncio.run(_measure(policy, leases, rng)))
 
 
 def figures_of(waits: LeaseWaits) -> Figures:
@@ -92,9 +92,9 @@ def figures_of(waits: LeaseWaits) -> Figures:
     return found
 
 
-async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> LeaseWaits:
+async def _measure(served: Path, leases: int, rng: random.Random) -> LeaseWaits:
     drafters, waits = Drafters(), LeaseWaits()  # type: ignore[abstract]
-    async with started(frames, drafters) as trainer:
+    async with started(random_frames(rng, served), drafters, served) as trainer:
         sent_s: dict[int, float] = {}
         asked: dict[int, float] = {}
         policy = PolicyVersion(0)
@@ -104,7 +104,7 @@ async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Rand
                 drafters.overtake()
             lease = Lease(epoch=Epoch(number), ttl_s=TTL_S, newest=drafters.version)
             sent_s[number] = time.monotonic()
-            await trainer.link.start(lease, policy=CHECKPOINT, version=policy, accept_length=0.0)
+            await trainer.link.start(lease, policy=served, version=policy, accept_length=0.0)
             await asyncio.sleep(rng.uniform(SHORTEST_S, LONGEST_S) if number > 1 else LONGEST_S)
             began_s = time.monotonic()
             await trainer.link.preempt(lease.epoch)
@@ -128,7 +128,9 @@ async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Rand
 
 
 @asynccontextmanager
-async def started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncIterator[RunningTrainer]:
+async def started(
+    frames: Sequence[EncodedFrame], drafters: Drafters, policy: Path = CHECKPOINT
+) -> AsyncIterator[RunningTrainer]:
     add = partial(wire.add_servicer, drafters)
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         async with (
@@ -139,7 +141,7 @@ async def started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncIt
                 await hidden.Stub(channel).Put(iter([hidden.put_request(frame) for frame in frames]))
             settings = {
                 **SETTINGS,
-                "model": str(CHECKPOINT),
+                "model": str(policy),
                 "cache": f"127.0.0.1:{cache}",
                 "coordinator": f"127.0.0.1:{fleet.port}",
                 "drafter_dir": f"{scratch}/drafters",
@@ -150,9 +152,9 @@ async def started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncIt
                 yield trainer
 
 
-def random_frames(rng: random.Random) -> list[EncodedFrame]:
-    """Return random states of the demo's policy, in the lengths of windows that engines capture."""
-    form, frames = read_format(CHECKPOINT), []
+def random_frames(rng: random.Random, policy: Path = CHECKPOINT) -> list[EncodedFrame]:
+    """Return random states of a policy, in the lengths of windows that engines capture."""
+    form, frames = read_format(policy), []
     for number in range(WINDOWS):
         made = random_frame(form, rng.randint(SHORTEST_TOKENS, LONGEST_TOKENS), number=number)
         header = replace(made.header, prompt_hash=prompt_hash([number]))

@@ -7,8 +7,8 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
-from countdown.deepening import deepened
 from tlt_bench.engines.bench_engine import log, rotated
+from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
@@ -35,10 +35,16 @@ class MeasuredTurns:
         return self.prefills.refilled_tokens / self.prefills.earlier_tokens
 
 
-def measure(*, repeats: int, shape: Shape) -> Result:
-    """Run the benchmark and return its figures. Progress goes to stderr."""
+def measure(*, repeats: int, shape: Shape, model: Path | None = None) -> Result:
+    """
+    Run the benchmark and return its figures. Progress goes to stderr.
+
+    Raises:
+        ConfigError: The model has not been fetched, or is no checkpoint.
+    """
+    target = BenchTarget(model=model, drafter=NO_DRAFTER)
     with scratch() as directory:
-        found = asyncio.run(_measured(directory, repeats, shape))
+        found = asyncio.run(_measured(target, directory, repeats, shape))
     figures = Figures()
     seconds = {side: [one.seconds for one in found[side]] for side in SIDES}
     figures.add(
@@ -58,9 +64,9 @@ def measure(*, repeats: int, shape: Shape) -> Result:
     return Result(name="turns", figures=figures.figures, spread=figures.spread, repeats=repeats, notes=figures.notes)
 
 
-async def _measured(directory: Path, repeats: int, shape: Shape) -> dict[str, list[MeasuredTurns]]:
+async def _measured(target: BenchTarget, directory: Path, repeats: int, shape: Shape) -> dict[str, list[MeasuredTurns]]:
     found: dict[str, list[MeasuredTurns]] = {side: [] for side in SIDES}
-    async with Stack(await _suite(directory, shape), say=log) as stack, Client(stack.endpoint) as client:
+    async with Stack(await _suite(target, directory, shape), say=log) as stack, Client(stack.endpoint) as client:
         vocabulary = (await client.info()).vocab_size
         for repeat in range(repeats + 1):
             for place in rotated(range(len(SIDES)), repeat):
@@ -72,14 +78,14 @@ async def _measured(directory: Path, repeats: int, shape: Shape) -> dict[str, li
     return found
 
 
-async def _suite(directory: Path, shape: Shape) -> StackConfig:
-    await deepened(directory / "model")
+async def _suite(target: BenchTarget, directory: Path, shape: Shape) -> StackConfig:
+    ready = await prepared(target, directory)
     worker = {
         "engine.context_length": str(shape.longest + 1),
         "engine.max_running": str(MAX_RUNNING),
         "trainer.enabled": "false",
     }
-    return StackConfig(model=directory / "model", workers=WORKERS, cores_per_worker=1, settings={"worker": worker})
+    return StackConfig(model=ready.model, workers=WORKERS, cores_per_worker=1, settings={"worker": worker})
 
 
 async def _conversations(client: Client, shape: Shape, vocabulary: int, *, named: bool, batch: int) -> MeasuredTurns:

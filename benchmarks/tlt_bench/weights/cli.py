@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Model
+
 
 def weights(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
@@ -12,22 +14,29 @@ def weights(
     drafter: Annotated[
         bool, typer.Option("--drafter", help="Measure the accept length after each kind of update, instead.")
     ] = False,
+    model: Model = None,
 ) -> None:
     """
     Measure weight updates of 1, 2, 4 and 8 workers that share a file system, and of 1 and 8 that do not, against one
     raw copy of the same bytes: 5 minutes on 2 cores.
 
-    With --drafter, a real engine serves the demo's policy with the shipped drafter: less than a
-    minute after the engine has started.
+    With --drafter, a real engine serves a model with its shipped drafter, by default the demo's with its own 4 layers:
+    less than a minute after the engine has started.
     """
+    from tlt_bench.engines.prepare import SHALLOW, BenchTarget
     from tlt_bench.result import check_target
+    from tlt_common.errors import ConfigError
 
     check_target(json)
     if drafter:
         from tlt_bench.weights import kept
 
-        kept.measure().write(json)
+        kept.measure(BenchTarget(model=model or SHALLOW)).write(json)
         return
+    if model is not None:
+        raise ConfigError(
+            "--model: accepted with --drafter only; the other updates are of random weights", field="model"
+        )
     from tlt_bench.weights.measure import measure
 
     measure(megabytes=megabytes, repeats=repeats).write(json)

@@ -63,13 +63,15 @@ async def score(settings: RealSettings, directory: Path, fleet: Fleet) -> FreshS
     if not settings.drafter or not is_trained or fleet.drafter is None:
         return None
     log_file = directory / "scoring.log"
-    files = (str(directory / POLICY), str(directory / RESPONSES), settings.drafter, fleet.drafter.uri)
+    recorded = (str(directory / POLICY), str(directory / RESPONSES), str(settings.temperature))
     with log_file.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "word_problems.scoring",
-            *files,
+            *recorded,
+            settings.drafter,
+            fleet.drafter.uri,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             env={**os.environ, "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))},  # the suite has stopped

@@ -12,8 +12,10 @@ from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.attention import Heads
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
+from tlt_worker.capacity.memory.cpu_plan import cpu_rows
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
+from tlt_worker.capacity.memory.table import Row
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import drafter_format
@@ -21,7 +23,7 @@ from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.own_head import with_architecture
 from tlt_worker.commands import plan_check, round_plan
 from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, card
-from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
+from tlt_worker.commands.report import as_dict, gib_of, lines, memory_of, table_lines
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect, gpu_memory
 from tlt_worker.model.families import listed
@@ -133,11 +135,13 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)
         memory = cpu_memory_of(machine, ranks=engine.tensor_parallel)
         planned = plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=context)
+        kept = cpu_rows(engine, shape, context_length=context, width=profile.width)
     else:
         gpus = Gpus(bytes=wanted.gpu_bytes(), shape=shape, context_length=context, trains=worker.trainer.enabled)
-        planned = plan_on_gpus(engine, profile=profile, gpus=gpus)
+        planned, kept = plan_on_gpus(engine, profile=profile, gpus=gpus), ()
     kind = profile.accelerator.kind
-    _write(_engine_dict(planned, kind), [*_engine_lines(planned, kind)], json_to)
+    entries = _engine_dict(planned, kind) | ({"gib": gib_of(kept)} if kept else {})
+    _write(entries, [*_kept_lines(kept), *_engine_lines(planned, kind)], json_to)
 
 
 def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
@@ -145,6 +149,12 @@ def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
     for arm, entry in zip(planned.plan.arms, entries["arms"], strict=True):
         entry["fits_upto"] = planned.max_batch[arm]
     return {"device": device, **entries, "work_bytes": planned.memory.work, **memory_of(planned)}
+
+
+def _kept_lines(kept: Sequence[Row]) -> list[str]:
+    """Return what an engine on a CPU allocates as text."""
+    rows = [f"{row.name.ljust(8)}  {row.bytes / GIB:7.2f} GiB" for row in kept]
+    return [*rows, "besides, per rank: the process itself, and its rounds", ""] if rows else []
 
 
 def _engine_lines(planned: EnginePlan, device: str) -> list[str]:

@@ -7,7 +7,7 @@ from tlt_common.domain.arm import Arm
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.capacity.graphs.plan import Plan
 from tlt_worker.capacity.graphs.runner import Runner, runners_of
-from tlt_worker.capacity.memory.table import GIB, MemoryTable
+from tlt_worker.capacity.memory.table import GIB, MemoryTable, Row
 
 GB = 10**9
 """The unit of the TLT paper."""
@@ -108,13 +108,18 @@ def memory_of(plan: EnginePlan) -> dict[str, Any]:
     return {
         "attention": str(plan.profile.attention),
         "gpu_memory": division.gpu_memory,
-        "gib": {row.name: round(row.bytes / GIB, 3) for row in table.rows},
+        "gib": gib_of(table.rows),
         "plan_gib_total": round(table.total / GIB, 3),
         "plan_gib_free": round(table.free / GIB, 3),
         "plan_gib_unplanned": round(table.unplanned / GIB, 3),
         "trainer_batch_tokens": division.trainer.batch_tokens if division.trainer else 0,
         "warnings": list(plan.warnings),
     }
+
+
+def gib_of(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the rows of a memory table in GiB."""
+    return {row.name: round(row.bytes / GIB, 3) for row in rows}
 
 
 def table_lines(table: MemoryTable) -> Iterator[str]:

@@ -10,6 +10,7 @@ import torch
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError, EngineError
+from tlt_worker.capacity.memory.cpu_plan import cpu_slots
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.width import samples_drafts
 from tlt_worker.engine.control import Control
@@ -84,9 +85,7 @@ def server_arguments(
         "speculative_use_rejection_sampling": experiment.lossless and samples_drafts(profile.arms),
     }
     if profile.accelerator.kind == "cpu":
-        if config.max_total_tokens is None:
-            # Slots of two rounds are reserved per request: the running one and the one being prepared.
-            arguments["max_total_tokens"] = config.max_running * (context_length + 2 * width)
+        arguments["max_total_tokens"] = cpu_slots(config, context_length=context_length, width=width)
     else:
         # No arm has the launch shape; arms capture their own graphs (`graphs.Graphs`).
         arguments["disable_decode_cuda_graph"] = True

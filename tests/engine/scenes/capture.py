@@ -28,25 +28,32 @@ class Captured:
     """Frames of a request that declined capture."""
 
 
-async def sampled(engine: SglangEngine, target: Path, layers: Sequence[int] = ()) -> Captured:
+async def sampled(
+    engine: SglangEngine,
+    target: Path,
+    layers: Sequence[int] = (),
+    *,
+    ids: Sequence[int] = range(2, 32),
+    tokens: int = 150,
+) -> Captured:
     """Answer a captured request together with one that declines capture; EAGLE-3 drafters read `layers`."""
     engine.set_capture(CapturePolicy(enabled=True, frame_tokens=64))
     await answer(engine, prompt("warm", max_new_tokens=2))
-    captured = prompt("captured", tuple(range(2, 32)), temperature=0.7, max_new_tokens=150)
+    captured = prompt("captured", tuple(ids), temperature=0.7, max_new_tokens=tokens)
     declining = replace(prompt("declining", max_new_tokens=20), capture=False)
     chunk, _ = await asyncio.gather(answer(engine, captured), answer(engine, declining))
     received = await frames(engine)
-    ids = [*captured.token_ids, *chunk.token_ids]
+    whole = [*captured.token_ids, *chunk.token_ids]
     with torch.no_grad():
         model = models.load(target)
-        seen = model(torch.tensor([ids]), output_hidden_states=True)
+        seen = model(torch.tensor([whole]), output_hidden_states=True)
     logprobs = torch.log_softmax(seen.logits[0] / 0.7, -1)[len(captured.token_ids) - 1 : -1]
     own = [frame for frame in received if frame.header.request_id == "captured"]
     return Captured(
         answer=chunk,
         expected_logprobs=logprobs.gather(1, torch.tensor(chunk.token_ids).unsqueeze(1)).squeeze(1).tolist(),
         frames=own,
-        frames_off_by=_off_by(own, ids, torch.cat([seen.hidden_states[n][0] for n in _read(layers)], dim=-1)),
+        frames_off_by=_off_by(own, whole, torch.cat([seen.hidden_states[n][0] for n in _read(layers)], dim=-1)),
         declined_frame_count=sum(frame.header.request_id == "declining" for frame in received),
     )
 

@@ -168,14 +168,15 @@ async def _kinds(engine: SglangEngine, target: Path) -> list[Reported]:
         ]
         answers = await asyncio.gather(*(answer(engine, one) for one in prompts))
         found += [
-            Reported(request_id=one.request_id, answer=generated, expected=_logprobs(target, one, generated))
+            Reported(request_id=one.request_id, answer=generated, expected=expected_logprobs(target, one, generated))
             for one, generated in zip(prompts, answers, strict=True)
         ]
     return found
 
 
 @torch.no_grad()
-def _logprobs(target: Path, prompt: Prompt, generated: TokenChunk) -> list[float]:
+def expected_logprobs(target: Path, prompt: Prompt, generated: TokenChunk) -> list[float]:
+    """Return transformers' log-probabilities of an answer's tokens, of the kind that was asked for."""
     sampling = prompt.sampling
     logits = models.load(target)(torch.tensor([[*prompt.token_ids, *generated.token_ids]])).logits[0]
     logits = logits[len(prompt.token_ids) - 1 : -1]

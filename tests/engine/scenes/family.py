@@ -20,6 +20,7 @@ from tests.lossless.scenes import Drawn, draw
 from tlt_common.client.tensors import stream
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.weights.spool import Spool
@@ -183,7 +184,7 @@ async def _seeded(engine: SglangEngine, arm: str) -> tuple[int, ...]:
 
 
 async def _updated(engine: SglangEngine, arm: str, work: Path, target: Path, newer: Path, newest: Path) -> Update:
-    in_flight = await _over_an_update(engine, newer)
+    in_flight = await over_an_update(engine, newer, prompt("inflight", temperature=0.0, max_new_tokens=200))
     fresh = await _greedy(engine, arm)
     spool = Spool(work / "spools")
     for chunk in stream(load_file(newest / "model.safetensors")):
@@ -201,11 +202,11 @@ async def _updated(engine: SglangEngine, arm: str, work: Path, target: Path, new
     )
 
 
-async def _over_an_update(engine: SglangEngine, newer: Path) -> TokenChunk:
-    """Return a greedy answer during which the weights change."""
+async def over_an_update(engine: SglangEngine, newer: Path, asked: Prompt) -> TokenChunk:
+    """Return an answer during which the weights change to version 1."""
     whole: TokenChunk | None = None
     async with asyncio.TaskGroup() as group:
-        async for chunk in engine.generate(prompt("inflight", temperature=0.0, max_new_tokens=200)):
+        async for chunk in engine.generate(asked):
             if whole is None:
                 group.create_task(engine.load_weights(newer, PolicyVersion(1)))
             whole = chunk if whole is None else whole.followed_by(chunk)

@@ -106,7 +106,7 @@ async def switching(work: Path) -> SwitchingResult:
         off = [await answer(engine, one) for one in prompts]
         engine.force_arms("chain-7")
         chain = [await answer(engine, one) for one in prompts]
-        storm = await _storm(engine, prompts, drafters)
+        stormed = await storm(engine, prompts, drafters)
         engine.force_arms("off", "chain-7", "chain-3", "chain-7")
         captured = await capture.sampled(engine, target)
         engine.force_arms("chain-7")
@@ -117,7 +117,7 @@ async def switching(work: Path) -> SwitchingResult:
             before_drafter=before_drafter,
             off=off,
             chain=chain,
-            storm=storm,
+            storm=stormed,
             captured=captured,
             penalised=await answer(engine, penalty),
             declined=await answer(engine, declining),
@@ -167,7 +167,7 @@ async def _handed_over(engine: SglangEngine, whole: Prompt) -> tuple[tuple[int, 
     return tuple(tokens), transcript.finish_reason, times
 
 
-async def _storm(engine: SglangEngine, prompts: list[Prompt], drafters: list[Path]) -> list[TokenChunk]:
+async def storm(engine: SglangEngine, prompts: list[Prompt], drafters: list[Path]) -> list[TokenChunk]:
     """Switch arms as fast as the event loop allows, and swap drafters, while requests run."""
     answers = [asyncio.create_task(answer(engine, one)) for one in prompts]
     version = 2

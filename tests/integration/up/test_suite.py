@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from socket import socket
 
@@ -14,26 +14,22 @@ import pytest_asyncio
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.integration.up.running import COME_BACK_S, LOOK_S, fleet, pids, serving, until
 from tlt_bench.weights.broadcaster import broadcaster
 from tlt_common.client import Client
 from tlt_common.domain.batch import Batch
-from tlt_common.domain.fleet import Fleet, WorkerState
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import TokenChunk
-from tlt_common.errors import UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
-from tlt_common.wire import coordinator, rollout
+from tlt_common.wire import rollout
 from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
-from tlt_local.supervision import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200), pytest.mark.asyncio(loop_scope="module")]
 
 MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
-LOOK_S = 0.5
-COME_BACK_S = 400.0
 
 
 async def answers(stack: Stack, count: int = 8) -> list[TokenChunk]:
@@ -52,41 +48,6 @@ async def answers(stack: Stack, count: int = 8) -> list[TokenChunk]:
                 rollout.batch_to_pb(Batch(prompts=prompts, samples_per_prompt=1)), timeout=120
             )
             return [rollout.sample_from_pb(message).response async for message in call]
-
-
-async def fleet(stack: Stack) -> Fleet:
-    async with connect(stack.coordinator) as channel:
-        with translated():
-            request = coordinator.pb.GetFleetRequest()
-            return coordinator.fleet_from_pb(await coordinator.Stub(channel).GetFleet(request, timeout=5))
-
-
-async def until(stack: Stack, holds: Callable[[Fleet], bool]) -> Fleet:
-    async with asyncio.timeout(COME_BACK_S):
-        while True:
-            try:
-                if holds(seen := await fleet(stack)):
-                    return seen
-            except UnavailableError:  # the coordinator is restarting
-                pass
-            await asyncio.sleep(LOOK_S)
-
-
-def pids(stack: Stack, *marks: str) -> list[int]:
-    """Return the processes of the run whose command line contains all marks."""
-    found = []
-    for entry in guard.processes(stack.token):
-        try:
-            command = Path(f"/proc/{entry.pid}/cmdline").read_text()
-        except OSError:
-            continue
-        if entry.marked and all(mark in command for mark in marks):
-            found.append(entry.pid)
-    return found
-
-
-def serving(count: int) -> Callable[[Fleet], bool]:
-    return lambda seen: sum(w.status.state is not WorkerState.DOWN for w in seen.workers) == count
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -61,19 +61,20 @@ def recorded(tmp_path: Path) -> Path:
 
 def test_both_are_scored_on_every_prompt(policy: Path, responses: Path, tmp_path: Path) -> None:
     first, second = (drafter(policy, tmp_path / f"drafter-{seed}", seed=seed) for seed in (1, 2))
-    found = scores(policy, responses, frozen=first, adapted=second)
+    found = scores(policy, responses, temperature=0.6, frozen=first, adapted=second)
     assert [score.tokens for score in found.frozen] == [score.tokens for score in found.adapted] == [30, 30]
     assert {len(score.accepted) for score in (*found.frozen, *found.adapted)} == {DRAFTS}
     assert found.frozen != found.adapted
+    assert scores(policy, responses, temperature=1.0, frozen=first, adapted=second).frozen != found.frozen
     assert 1.0 < accept_length(found.frozen) < 1 + DRAFTS
 
 
 def test_a_drafter_has_the_same_score_in_both_places(policy: Path, responses: Path, tmp_path: Path) -> None:
     one = drafter(policy, tmp_path / "drafter", seed=1)
-    found = scores(policy, responses, frozen=one, adapted=one)
+    found = scores(policy, responses, temperature=0.6, frozen=one, adapted=one)
     assert found.frozen == found.adapted
 
 
 def test_a_path_without_a_drafter_is_refused(policy: Path, responses: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="accepted: the directory or URL of a published drafter"):
-        scores(policy, responses, frozen=str(tmp_path), adapted=str(tmp_path))
+        scores(policy, responses, temperature=0.6, frozen=str(tmp_path), adapted=str(tmp_path))

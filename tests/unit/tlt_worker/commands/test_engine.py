@@ -84,6 +84,18 @@ def test_a_cpu_captures_nothing(model: str) -> None:
     assert "no graphs on a CPU" in run(*cpu).stdout
 
 
+def test_a_cpu_holds_weights_drafter_and_the_cache_of_all_contexts(model: str) -> None:
+    def of(*keys: str) -> dict[str, float]:
+        gib: dict[str, float] = told(*plan_of(model, "engine.arms=off,chain-3", *keys), "--device", "cpu")["gib"]
+        return gib
+
+    assert set(of()) == {"weights", "drafter", "KV cache"}
+    cache = of("engine.max_running=512")["KV cache"]
+    assert 0 < cache < of("engine.max_running=1024")["KV cache"]
+    assert of("engine.max_running=1024", "engine.max_total_tokens=1024")["KV cache"] < cache
+    assert "KV cache" in run(*plan_of(model), "--device", "cpu").stdout
+
+
 def test_an_eagle3_drafter_reads_more_states(model: str) -> None:
     def kept(*keys: str) -> int:
         answer = told(*plan_of(model, "engine.arms=chain-7", *keys), "--device", "cpu", "--memory", "8")
