@@ -41,6 +41,16 @@ def rollout(
     no_tail: Annotated[
         bool, typer.Option("--no-tail", help="Give all responses the same length, and compare from the first step.")
     ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="smollm2: the run of `tlt demo-real`, half an hour. Default: the demo's policy.")
+    ] = None,
+    drafter: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|none", help="With --model: drafter to start with. Default: the shipped one."),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=1, help="Length of the run, start-up included. Default: the demo's.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
     """
@@ -53,7 +63,8 @@ def rollout(
     from tlt_bench.rollout import measure
 
     check_target(json)
-    measure(quick=quick, warm=warm, no_tail=no_tail, keep=keep).write(json)
+    found = measure(quick=quick, warm=warm, no_tail=no_tail, model=model, drafter=drafter, minutes=minutes, keep=keep)
+    found.write(json)
 
 
 @app.command()
