@@ -71,6 +71,10 @@ loops: install  ## run both in the other scheduler loop than these do, the lossl
 	$(BIN)/pytest tests/lossless --loop plain
 	$(BIN)/pytest $(SLOWEST) --loop plain
 
+.PHONY: real
+real: install  ## run a real language model through engine, lossless and suite tests (40 minutes at most; needs `tlt models get smollm2`); SHORT=1: one engine
+	$(BIN)/pytest $(if $(SHORT),tests/real/test_arms.py --loop plain,tests/real) -p no:randomly -rs
+
 .PHONY: page
 page: install  ## test the coordinator's page in Chromium, over fleets of 8, 512 and 10,240 simulated workers (a minute)
 	$(BIN)/pytest tests/page -p no:randomly

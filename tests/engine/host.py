@@ -38,14 +38,16 @@ def environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def play(scene: Scene[T], work: Path, variables: Mapping[str, str] = MappingProxyType({})) -> T:
+def play(
+    scene: Scene[T], work: Path, variables: Mapping[str, str] = MappingProxyType({}), *, within_s: float = SCENE_S
+) -> T:
     """Run a scene in the folder `work`, with environment variables, and return its result."""
     path = work / "result.pickle"
     done = subprocess.run(
         command(scene, path, work),
         cwd=ROOT,
         env={**environment(), **variables},
-        timeout=SCENE_S,
+        timeout=within_s,
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from tests.lossless.scenes import Answer
 from tests.real.model import MODEL, greedy_gap, logprob_gap, next_logits
 from tests.real.scenes.arms import ALL, EACH, PREFIX_TOKENS, ArmsResult, arms
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 DRAFTING = ("chain-3", "chain-7-top1", "tree-3x4-8", "ngram-4", ALL)
 LOGPROB_GAP = 1e-3

@@ -9,6 +9,7 @@ from tests.engine import host, models
 from tests.engine.host import Play
 from tests.lossless import judge
 from tests.lossless.scenes import Answer
+from tests.real.conftest import SCENE_S
 from tests.real.model import MODEL
 from tests.real.scenes.lossless import ARMS, RESPONSES, SETTINGS, TOKENS, broken, lossless
 
@@ -48,7 +49,7 @@ def test_drafts_were_kept(result: dict[str, list[Answer]], arm: str) -> None:
 
 def test_an_engine_with_wrong_acceptance_is_flagged(broken_plugin: str, model: Any, tmp_path: Path) -> None:
     """It accepts drafts of p > 0.3; seeded requests draw with their noise, not by this rule."""
-    answers = host.play(broken, tmp_path, {"PYTHONPATH": broken_plugin})
+    answers = host.play(broken, tmp_path, {"PYTHONPATH": broken_plugin}, within_s=SCENE_S)
     drawn = [each for each in answers if each.prompt.sampling.seed is None]
     assert len(drawn) == RESPONSES * 2 // len(SETTINGS)
     assert judge.long_fit(model, drawn).p_value < LEVEL

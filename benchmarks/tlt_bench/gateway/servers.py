@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from multiprocessing.connection import Connection
@@ -27,36 +27,46 @@ from tlt_worker.requests.request_stream import RequestStream
 MAX_RUNNING = 16384
 HEARTBEAT_S = 1.0
 
-# Seeds by which a request asks for more than an answer at once.
-PACED = 1
+# Seeds by which a request asks for more than an answer at once, with the next million: the samples of a batch have
+# seeds that follow each other.
+SEEDS = 2**20
+PACED = 1 * SEEDS
 """A round every `ROUND_S` seconds."""
-HELD = 2
+HELD = 2 * SEEDS
 """Nothing after the first token until a request asks for `RELEASE`."""
-RELEASE = 3
-WHOLE = 4
+RELEASE = 3 * SEEDS
+WHOLE = 4 * SEEDS
 """All tokens in one round."""
-LATE = 5
+LATE = 5 * SEEDS
 """All tokens in one round, after as long as `PACED` takes."""
-ENDS = 6
+ENDS = 6 * SEEDS
 """All tokens in one round, and the response has ended by itself."""
+VOCABULARY, LONGEST = 1000, 8192
 
 ROUND_S = 0.02
 
 _released = asyncio.Event()
+_CYCLE = tuple(range(VOCABULARY)) * (LONGEST // VOCABULARY + 2)
+
+
+def tokens(prompt: Sequence[int], begin: int, end: int) -> tuple[int, ...]:
+    """Return a part of the response to a prompt: it counts on from the first token."""
+    first = (prompt[0] + 1) % VOCABULARY
+    return _CYCLE[first + begin : first + end]
 
 
 def chunks(prompt: Prompt) -> list[TokenChunk]:
     """Return a response of one token per chunk, or of one chunk."""
-    length = prompt.sampling.max_new_tokens or 1
-    size = length if prompt.sampling.seed in {WHOLE, LATE, ENDS} else 1
-    end = FinishReason.STOP if prompt.sampling.seed == ENDS else FinishReason.LENGTH
+    length, mode = prompt.sampling.max_new_tokens or 1, _mode(prompt)
+    size = length if mode in {WHOLE, LATE, ENDS} else 1
+    end = FinishReason.STOP if mode == ENDS else FinishReason.LENGTH
     stats = ResponseStats(
         prompt_tokens=len(prompt.token_ids), completion_tokens=length, rounds=length // size, accepted_draft_tokens=0
     )
     return [
         TokenChunk(
             request_id=prompt.request_id,
-            token_ids=(place % 1000,) * size,
+            token_ids=tokens(prompt.token_ids, place - size, place),
             logprobs=(-1.0,) * size,
             policy_versions=(PolicyVersion(0),) * size,
             finish_reason=end if place == length else None,
@@ -64,6 +74,10 @@ def chunks(prompt: Prompt) -> list[TokenChunk]:
         )
         for place in range(size, length + 1, size)
     ]
+
+
+def _mode(prompt: Prompt) -> int:
+    return (prompt.sampling.seed or 0) // SEEDS * SEEDS
 
 
 async def _generate(request: rollout.pb.GenerateRequest, _context: Any) -> AsyncIterator[rollout.pb.GenerateResponse]:
@@ -82,7 +96,7 @@ async def _work(
 
 
 async def _answer(prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
-    mode = prompt.sampling.seed
+    mode = _mode(prompt)
     if mode == RELEASE:
         _released.set()
     for place, chunk in enumerate(chunks(prompt)):
@@ -117,8 +131,9 @@ async def _abort(_request: worker.pb.AbortRequest, _context: Any) -> worker.pb.A
 
 def _info(slots: int) -> WorkerInfo:
     return WorkerInfo(
-        worker_id=WorkerId("scripted"), model="scripted", vocab_size=1000, context_length=8192, max_running=slots,
-        policy_version=PolicyVersion(0), drafter_version=DrafterVersion(0), running=0, device="none",
+        worker_id=WorkerId("scripted"), model="scripted", vocab_size=VOCABULARY, context_length=LONGEST,
+        max_running=slots, policy_version=PolicyVersion(0), drafter_version=DrafterVersion(0), running=0,
+        device="none",
     )  # fmt: skip
 
 

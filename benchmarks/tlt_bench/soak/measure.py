@@ -39,6 +39,7 @@ def measure(minutes: float) -> Result:
 
     Raises:
         UnavailableError: A service did not start, or ended by itself.
+        TltError: A response that nobody gave up is lost or wrong.
     """
     with scratch() as directory, services(directory) as running:
         return asyncio.run(_measured(running, 60.0 * minutes))
@@ -52,7 +53,7 @@ async def _measured(running: LoadedServices, seconds: float) -> Result:
         figures[name], spread[name] = slope.mib, (slope.low, slope.high)
         log(f"{name}: {slope.mib:.2f} MiB [{slope.low:.2f}, {slope.high:.2f}]")
 
-    over, courses, filled = await _responses(running, RESPONSES_SHARE * seconds)
+    over, acts, courses, filled = await _responses(running, RESPONSES_SHARE * seconds)
     for service in running.all:
         course = courses[service.name]
         add(f"mib_per_million_responses_{service.name}", slope_of(course, per=MILLION))
@@ -66,6 +67,7 @@ async def _measured(running: LoadedServices, seconds: float) -> Result:
         service.require_alive()
     figures |= {"responses": float(over.total()), "filled_with": float(filled)}
     figures |= {f"responses_{how}": float(number) for how, number in over.items()}
+    figures |= {f"callers_{what}": number / acts.total() for what, number in acts.items()}
     return Result(
         name="load_soak",
         figures=figures,
@@ -75,7 +77,10 @@ async def _measured(running: LoadedServices, seconds: float) -> Result:
             "mib_per_million_responses": "slope of resident memory and its 95 % interval, once what is remembered is "
             "full, of a gateway without a coordinator (alone), of one with it (fleet), and of the coordinator",
             "mib_per_thousand_connections": "the same for connections that ask, break off, say nothing or are reset",
-            "responses": "of both gateways; they finish, are aborted by id, time out, or their callers hang up",
+            "responses": "of both gateways; they finish, are aborted by id, time out, or their callers disconnect. A "
+            "response that nobody gave up and that is lost or not the one to its prompt is an error of the benchmark",
+            "callers": "shares of the callers after that: they wait, abort one response or all to a prompt, time out, "
+            "disconnect from single responses or batches, or ask over HTTP and mostly disconnect",
             "filled_with": "responses of a gateway before its memory was compared",
         },
     )
@@ -83,8 +88,11 @@ async def _measured(running: LoadedServices, seconds: float) -> Result:
 
 async def _responses(
     running: LoadedServices, seconds: float
-) -> tuple[Counter[str], dict[str, list[tuple[float, float]]], int]:
-    """Return what became of responses, memory over their number by service, and when it was compared first."""
+) -> tuple[Counter[str], Counter[str], dict[str, list[tuple[float, float]]], int]:
+    """
+    Return what became of responses, what callers did, memory over the number of responses by service, and how many
+    there were when it was first compared.
+    """
     courses: dict[str, list[tuple[float, float]]] = {service.name: [] for service in running.all}
     began_s, filled = time.monotonic(), 0
     async with AsyncExitStack() as opened:
@@ -124,7 +132,7 @@ async def _responses(
         )
     over = sum((each.over for each in callers), Counter[str]())
     log(f"{over.total()} responses: {dict(over)}")
-    return over, courses, filled
+    return over, sum((each.acts for each in callers), Counter[str]()), courses, filled
 
 
 async def _at_once(
@@ -136,21 +144,34 @@ async def _at_once(
     look: Callable[[], object] = lambda: None,
     settle_s: float = 0.0,
 ) -> None:
-    """Let callers act, several of each gateway at a time, and look at memory meanwhile."""
+    """
+    Let callers act, several of each gateway at a time, and look at memory meanwhile.
+
+    Raises:
+        UnavailableError: A service has ended by itself.
+        TltError: A response is lost or wrong.
+    """
 
     async def lane(each: Callers) -> None:
         while goes_on(each):
             await act(each)
 
-    async with asyncio.TaskGroup() as lanes:
-        running = [lanes.create_task(lane(each)) for each in callers for _ in range(AT_ONCE)]
-        began_s = time.monotonic()
-        while not all(each.done() for each in running):
-            await asyncio.sleep(LOOK_S)
-            for service in watched:
-                service.require_alive()
-            if time.monotonic() - began_s > settle_s:
-                look()
+    def require_alive() -> None:
+        for service in watched:
+            service.require_alive()
+
+    try:
+        async with asyncio.TaskGroup() as lanes:
+            running = [lanes.create_task(lane(each)) for each in callers for _ in range(AT_ONCE)]
+            began_s = time.monotonic()
+            while not all(each.done() for each in running):
+                await asyncio.sleep(LOOK_S)
+                require_alive()
+                if time.monotonic() - began_s > settle_s:
+                    look()
+    except ExceptionGroup as errors:
+        require_alive()  # the cause, if a service has ended: its responses are lost
+        raise errors.exceptions[0] from None
 
 
 async def _connections(

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from tlt_common.errors import DrainingError, EngineError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
+
+STORM = ("off", "chain-3", "chain-7", "off", "chain-7", "chain-3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +170,13 @@ async def _handed_over(engine: SglangEngine, whole: Prompt) -> tuple[tuple[int, 
     return tuple(tokens), transcript.finish_reason, times
 
 
-async def storm(engine: SglangEngine, prompts: list[Prompt], drafters: list[Path]) -> list[TokenChunk]:
+async def storm(
+    engine: SglangEngine, prompts: list[Prompt], drafters: list[Path], arms: Sequence[str] = STORM
+) -> list[TokenChunk]:
     """Switch arms as fast as the event loop allows, and swap drafters, while requests run."""
     answers = [asyncio.create_task(answer(engine, one)) for one in prompts]
     version = 2
-    for turn, arm in enumerate(itertools.cycle(["off", "chain-3", "chain-7", "off", "chain-7", "chain-3"])):
+    for turn, arm in enumerate(itertools.cycle(arms)):
         if all(task.done() for task in answers):
             break
         engine.force_arms(arm)

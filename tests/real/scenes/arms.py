@@ -22,7 +22,7 @@ from tlt_worker.experiment import Experiment
 ARMS = ("off", "chain-3", "chain-7-top1", "tree-3x4-8", "ngram-4")
 ALL = "all"
 """Every arm in turn."""
-TOKENS = 32
+TOKENS = 24
 EACH = 3
 """Greedy requests, and as many with seeds."""
 PREFIX_TOKENS = 13
@@ -58,7 +58,7 @@ async def arms(work: Path) -> ArmsResult:
         resumed = await _resumed(engine, by_arm["off"])
         greedy = asked(EACH, temperature=0.0, max_new_tokens=TOKENS)
         other = models.write_drafter(work / "other", MODEL.directory, noise=0.02)
-        stormed = await storm(engine, _named("storm", greedy), [other, DRAFTER])
+        stormed = await storm(engine, _named("storm", greedy), [other, DRAFTER], ARMS)
         await engine.load_drafter(DRAFTER, DrafterVersion(1000))
         engine.force_arms(*ARMS)
         beside = await with_aborts(engine, _named("aborts", greedy))
