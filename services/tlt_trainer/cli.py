@@ -129,7 +129,7 @@ def train(
     """
     from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
-    from tlt_trainer.offline.training import Progress
+    from tlt_trainer.offline.course import Progress
 
     def report(now: Progress) -> None:
         scored = ""

@@ -14,7 +14,6 @@ from torch import Tensor
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD
-from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.head_rows import HeadRows
 from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
@@ -75,7 +74,8 @@ class Learner:
         self._step_tokens = step_tokens(form, self._drafter.work(passes))
         self._base = copies(tensors_of(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
-        self._rows = HeadRows(form.vocab_size) if learns_with_rows(self._drafter) else None
+        self.rows = HeadRows(form.vocab_size) if learns_with_rows(self._drafter) else None
+        """The rows of the policy's head to train with; None: this kind has a head of its own."""
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
         self._left = list[Callable[[], None]]()  # of an optimizer step that has begun
@@ -124,16 +124,6 @@ class Learner:
         self._has_tokens = False
 
     @property
-    def chooses_rows(self) -> bool:
-        """Whether it trains with some rows of the policy's head: those of the tokens that responses use."""
-        return self._rows is not None
-
-    def choose_rows(self, counts: TokenCounts) -> None:
-        """Train with the rows of these tokens' head, if those chosen before lack too many of them."""
-        if self._rows is not None:
-            self._rows.choose(counts)
-
-    @property
     def step_is_due(self) -> bool:
         """Whether enough tokens have accumulated since the last optimizer step, or one has begun."""
         return bool(self._left) or self._pending_tokens >= self._step_tokens
@@ -153,7 +143,7 @@ class Learner:
         """
         with self._autocast():
             embedding_VH, head_VH = self._chosen()
-            head_RH, weight = self._rows.of(head_VH) if self._rows else head_VH, self._regression_weight
+            head_RH, weight = self.rows.of(head_VH) if self.rows else head_VH, self._regression_weight
             scores = loss_of(self._drafter, embedding_VH, head_RH, pack, passes=self._passes, regression_weight=weight)
         loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN

@@ -45,7 +45,7 @@ class DraftTokens:
         self._turn = turn
         self._counts = counts
         self._allowed = allowed
-        self._is_ready = learner.tokens is None and not learner.chooses_rows
+        self._is_ready = learner.tokens is None and learner.rows is None
 
     async def prepare(self) -> None:
         """Choose tokens if there are none; called before every micro-step, and does something at the first one only."""
@@ -59,15 +59,15 @@ class DraftTokens:
         Raises:
             torch.OutOfMemoryError: Memory is short; the tokens stay as they were.
         """
-        if self._learner.tokens is None and not self._learner.chooses_rows:
+        if self._learner.tokens is None and self._learner.rows is None:
             return
         async with self._turn.of(Occupation.CHOOSING_TOKENS):
             if not self._allowed():  # lost while another task had its turn
                 return
             # A copy: more is counted meanwhile, by another thread than the device's.
             counts = self._counts.copy()
-            if self._learner.chooses_rows:
-                await self._device.run(self._learner.choose_rows, counts)
+            if (rows := self._learner.rows) is not None:
+                await self._device.run(rows.choose, counts)
             else:
                 metrics.DRAFT_COVERAGE.set(await self._device.run(self._choose, counts))
         self._is_ready = True

@@ -15,8 +15,9 @@ from tlt_trainer.drafter.score import Score
 from tlt_trainer.drafter.shared_weights import read_config
 from tlt_trainer.lease.device import torch_device
 from tlt_trainer.offline.beginning import Beginning, WantedDrafter, beginning, published
+from tlt_trainer.offline.course import Progress
 from tlt_trainer.offline.exporting import require_empty
-from tlt_trainer.offline.training import SCORED_DRAFTS, OfflineTraining, Progress
+from tlt_trainer.offline.training import SCORED_DRAFTS, OfflineTraining
 
 DEVICES = ("auto", "cpu", "cuda")
 

@@ -1,5 +1,6 @@
 """
-The course of offline training on disk, so that what was interrupted continues: where it is, its learner, its curve.
+The course of offline training: where it is, its learner, its curve. It is on disk, so that what was interrupted
+continues.
 
 Written whole at most once a minute; of an interruption, what was learned since then is learned again.
 """
@@ -12,6 +13,7 @@ from typing import Any, Final
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_common.whole_file import write_whole
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.store.checkpoint_files import from_files, to_files
 
@@ -38,6 +40,26 @@ class Course:
     """Of the stored states: first one and number, by response."""
     saves: int = 0
     """How often it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where training is, after a part of a pass over the data."""
+
+    epoch: int
+    """The current pass, from 1."""
+    tokens: int
+    """States trained on so far."""
+    total_tokens: int
+    """States to train on, in all passes."""
+    seconds: float
+    """Spent on states and steps so far, in all runs."""
+    left_s: float
+    """Seconds left at the speed of this run."""
+    loss: float
+    """Mean over the part, per scored entry of a micro-step."""
+    score: Score | None
+    """On held-out prompts; None: not scored this time."""
 
 
 def begun(directory: Path, asked: dict[str, Any]) -> tuple[Course, Snapshot | None]:

@@ -3,22 +3,17 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tlt_common.domain.hidden import prompt_hash
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import DrafterMeta
-from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.errors import ConfigError
 from tlt_common.recorded_rollouts import RecordedRollout
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.frame import TrainingFrame
-from tlt_trainer.data.held_out import HeldOutPrompts
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.loss import Pack
@@ -30,7 +25,8 @@ from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline import course as courses
 from tlt_trainer.offline.beginning import Beginning
-from tlt_trainer.offline.course import Course
+from tlt_trainer.offline.course import Course, Progress
+from tlt_trainer.offline.data import Numbered, counted, first_with, order_of, split, states_in
 from tlt_trainer.offline.states import states_of, windows_of
 from tlt_trainer.offline.stored_states import StoredStates
 
@@ -52,28 +48,6 @@ AUTHOR = "tlt-drafter-train"
 
 
 Frames = list[TrainingFrame]
-Numbered = tuple[int, RecordedRollout]
-"""A response and its number in the file, by which its states are found again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Where training is, after a part of a pass over the data."""
-
-    epoch: int
-    """The current pass, from 1."""
-    tokens: int
-    """States trained on so far."""
-    total_tokens: int
-    """States to train on, in all passes."""
-    seconds: float
-    """Spent on states and steps so far, in all runs."""
-    left_s: float
-    """Seconds left at the speed of this run."""
-    loss: float
-    """Mean over the part, per scored entry of a micro-step."""
-    score: Score | None
-    """On held-out prompts; None: not scored this time."""
 
 
 class OfflineTraining:
@@ -117,7 +91,7 @@ class OfflineTraining:
 
     def estimated_s(self, rollouts: Sequence[RecordedRollout], epochs: int) -> float:
         """Return about how many seconds `train` will take, by what one response and one micro-step take."""
-        training, _ = _split(rollouts)
+        training, _ = split(rollouts)
         self._choose_tokens(training)
         longest = max(training[:AT_ONCE], key=lambda rollout: len(rollout.token_ids))
         began_s = time.perf_counter()
@@ -131,7 +105,7 @@ class OfflineTraining:
             self._learner.micro_step(pack, steps=False)
         step_s = (time.perf_counter() - began_s) / pack.tokens
         self._learner.discard()
-        return _states(training) * (states_s + epochs * step_s)
+        return states_in(training) * (states_s + epochs * step_s)
 
     def train(
         self,
@@ -162,21 +136,21 @@ class OfflineTraining:
             WeightsError: A loss is not finite.
             OSError: `work` cannot be written.
         """
-        training, held_out = _split(rollouts)
+        training, held_out = split(rollouts)
         self._choose_tokens(training)
         course, snapshot = courses.begun(work, asked)
         if snapshot is not None:
             self._learner.restore(snapshot)
         stored = self._stored(work, course)
         # Named apart from the training data, whose states are stored under numbers from 0.
-        some = list(enumerate(_first_states(held_out, SCORED_STATES), len(training)))
+        some = list(enumerate(first_with(held_out, SCORED_STATES), len(training)))
         score = self._score(some, stored.frames)  # now: without a token to score on, no pass should begin
-        self._learner.planned_tokens = epochs * _states(training)
-        total, per_score = epochs * _states(training), max(1, epochs * _states(training) // SCORES)
+        self._learner.planned_tokens = epochs * states_in(training)
+        total, per_score = epochs * states_in(training), max(1, epochs * states_in(training) // SCORES)
         began_s, before_s, before_tokens = time.perf_counter(), course.seconds, self._learner.counters.tokens
         saved_s, scored_s = began_s, 0.0
         while course.epoch < epochs:
-            order = _order(training, seed, course.epoch)
+            order = order_of(training, seed, course.epoch)
             while course.part * AT_ONCE < len(order):
                 loss = self._part(order, course, seed, stored)
                 course.part += 1
@@ -234,11 +208,16 @@ class OfflineTraining:
     def coverage(self, rollouts: Sequence[RecordedRollout]) -> float:
         """Return the share of the responses' tokens that are draft tokens."""
         tokens_D = self._learner.tokens
-        return 1.0 if tokens_D is None else _counted(rollouts, self._learner.form).coverage(tokens_D.cpu().numpy())
+        return (
+            1.0
+            if tokens_D is None
+            else counted(rollouts, self._learner.form.vocab_size).coverage(tokens_D.cpu().numpy())
+        )
 
     def _choose_tokens(self, rollouts: Sequence[RecordedRollout]) -> None:
-        counts = _counted(rollouts, self._learner.form)
-        self._learner.choose_rows(counts)
+        counts = counted(rollouts, self._learner.form.vocab_size)
+        if (rows := self._learner.rows) is not None:
+            rows.choose(counts)
         if (tokens_D := self._learner.tokens) is not None:
             better_D = counts.better_than(tokens_D.cpu().numpy())
             if better_D is not None:
@@ -285,46 +264,3 @@ class OfflineTraining:
             tokens=counters.tokens,
             held_out_top1=score.top1,
         )
-
-
-def _order(rollouts: Sequence[RecordedRollout], seed: int, epoch: int) -> list[Numbered]:
-    numbered = list(enumerate(rollouts))
-    return random.Random(f"{seed}/{epoch}").sample(numbered, len(numbered))
-
-
-def _first_states(rollouts: Sequence[RecordedRollout], limit: int) -> list[RecordedRollout]:
-    """Return the first responses with so many states, at least one."""
-    found, states = list[RecordedRollout](), 0
-    for rollout in rollouts:
-        if states >= limit:
-            break
-        found.append(rollout)
-        states += len(rollout.token_ids) - 1
-    return found
-
-
-def _states(rollouts: Sequence[RecordedRollout]) -> int:
-    return sum(len(rollout.token_ids) - 1 for rollout in rollouts)
-
-
-def _counted(rollouts: Sequence[RecordedRollout], form: DrafterFormat) -> TokenCounts:
-    counts = TokenCounts(form.vocab_size)
-    for rollout in rollouts:
-        counts.add(rollout.response)
-    return counts
-
-
-def _split(rollouts: Sequence[RecordedRollout]) -> tuple[list[RecordedRollout], list[RecordedRollout]]:
-    """Return the rollouts to train on and those to score on, by prompt, as spot trainers split them."""
-    prompts = HeldOutPrompts()
-    hashes = [prompt_hash(rollout.prompt) for rollout in rollouts]
-    for one in hashes:
-        prompts.see(one)
-    training = [rollout for rollout, one in zip(rollouts, hashes, strict=True) if not prompts.holds_out(one)]
-    held_out = [rollout for rollout, one in zip(rollouts, hashes, strict=True) if prompts.holds_out(one)]
-    if not training:
-        raise ConfigError(
-            "--data has no prompts besides those held out for scoring; add more different prompts",
-            field="data",
-        )
-    return training, held_out

@@ -62,12 +62,12 @@ def test_a_drafter_learns_with_rows_what_it_learns_with_the_head(
     for chooses in (False, True):
         learner = Learner(policy.form, CPU)
         learner.share(policy.shared)
-        assert learner.chooses_rows
+        assert learner.rows is not None
         if chooses:
             counts = TokenCounts(policy.form.vocab_size)
             for frame in frames:
                 counts.add(frame.token_ids)
-            learner.choose_rows(counts)
+            learner.rows.choose(counts)
         for _ in range(12):
             for pack in packs:
                 learner.micro_step(pack)

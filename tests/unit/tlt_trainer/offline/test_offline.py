@@ -25,9 +25,9 @@ from tlt_trainer.learner import Learner
 from tlt_trainer.offline import training
 from tlt_trainer.offline.beginning import WantedDrafter, beginning, published
 from tlt_trainer.offline.commands import train_to
+from tlt_trainer.offline.course import Progress
 from tlt_trainer.offline.exporting import export_to
 from tlt_trainer.offline.states import frames_of as captured
-from tlt_trainer.offline.training import Progress
 from tlt_worker.checkpoints.drafter import next_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
 
