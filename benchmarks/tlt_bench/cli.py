@@ -13,6 +13,7 @@ from tlt_bench.consolidate.cli import consolidate
 from tlt_bench.curves.cli import curves
 from tlt_bench.forecast.cli import forecast
 from tlt_bench.lease.cli import lease
+from tlt_bench.neighbor.cli import neighbor
 from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
 from tlt_bench.page.cli import page
 from tlt_bench.simulate.cli import simulate
@@ -238,6 +239,7 @@ def rounds(
 app.command()(weights)
 app.command()(train)
 app.command()(turns)
+app.command()(neighbor)
 app.command()(adapt)
 app.command()(capture)
 app.command()(curves)
