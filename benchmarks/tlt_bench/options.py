@@ -9,11 +9,15 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is
 Model = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of a checkpoint, or demo-shallow: the demo's with its own 4 layers. Default: the demo's, "
-        "deepened to 24 layers; with --device cuda, random weights of 7B shape with simulated acceptance."
+        help="Directory of a checkpoint, smollm2 (see `tlt models get`), which is asked word problems, or "
+        "demo-shallow: the demo's with its own 4 layers. Default: the demo's, deepened to 24 layers; with --device "
+        "cuda, random weights of 7B shape with simulated acceptance."
     ),
 ]
-DrafterOf = Annotated[Path | None, typer.Option(help="Directory of an EAGLE drafter for --model.")]
+DrafterOf = Annotated[
+    Path | None,
+    typer.Option(help="Directory of a drafter for --model, or none. Default: the one that is shipped for the model."),
+]
 AcceptLength = Annotated[
     float | None,
     typer.Option(help="Simulate accepting this many tokens per round, to time weights that were not trained."),

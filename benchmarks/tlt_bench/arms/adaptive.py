@@ -7,7 +7,7 @@ from statistics import median
 from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
 from tlt_bench.engines.commands import Generate
 from tlt_bench.ratios import Figures, best, over, worst
-from tlt_bench.workload import long_tailed, mixed_prompts
+from tlt_bench.workload import long_tailed
 
 BANDIT = "bandit"
 WARM, WARM_TOKENS = 4, 32
@@ -42,16 +42,17 @@ async def measure_adaptive(engine: BenchEngine, arms: Sequence[str], plan: Rollo
     found, seconds = Figures(), {name: list[float]() for name in (BANDIT, *arms)}
     for arm in arms:  # warm up: the first rounds of a process are slow
         await engine.force_arms(arm)
-        await engine.generate(Generate(prompts=mixed_prompts(WARM, seed=99), max_new_tokens=(WARM_TOKENS,) * WARM))
+        await engine.generate(Generate(prompts=engine.task.mixed(WARM, seed=99), max_new_tokens=(WARM_TOKENS,) * WARM))
     for repeat in range(plan.repeats):
         for turn, name in enumerate(rotated((BANDIT, *arms), repeat)):
             # Separate prompts per turn: otherwise earlier responses to the same prompt would be retrieved.
             request = Generate(
-                prompts=mixed_prompts(plan.prompts, seed=100 + repeat * len(seconds) + turn),
+                prompts=engine.task.mixed(plan.prompts, seed=100 + repeat * len(seconds) + turn),
                 max_new_tokens=long_tailed(plan.prompts, seed=repeat, longest=plan.longest),
             )
             log(f"rollout {repeat + 1} of {plan.repeats}: {name}")
-            await engine.reload_drafter()
+            if engine.has_drafter:
+                await engine.reload_drafter()
             seconds[name].append(await _timed(engine, name, request))
     speeds = {name: [1 / each for each in spent] for name, spent in seconds.items()}
     sole = {arm: speeds[arm] for arm in arms}
@@ -68,7 +69,7 @@ async def measure_retrieval(engine: BenchEngine, arm: str, plan: RolloutPlan) ->
     count = plan.groups * GROUP
     for repeat in range(plan.repeats):
         for turn, name in enumerate(rotated((BANDIT, "off", arm), repeat)):
-            prompts = mixed_prompts(plan.groups, seed=500 + repeat * len(seconds) + turn)
+            prompts = engine.task.mixed(plan.groups, seed=500 + repeat * len(seconds) + turn)
             request = Generate(
                 prompts=tuple(prompt for prompt in prompts for _ in range(GROUP)),
                 names=tuple(f"{repeat}-{turn}-{place // GROUP}/{place % GROUP}" for place in range(count)),

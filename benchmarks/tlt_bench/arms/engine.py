@@ -13,7 +13,7 @@ from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 from tlt_bench.stages.plugin import STAGES_VARIABLE
-from tlt_bench.workload import LONGEST_TOKENS, PROMPT_TOKENS
+from tlt_bench.workload import LONGEST_TOKENS
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.engine_config import EngineConfig
 
@@ -30,6 +30,7 @@ STOCK_CHAINS = ("chain-3", "chain-7")
 PARTS = ("off", "speed", "adaptive", "ngram", "stock", "grid", "profile")
 DEFAULT_PARTS = PARTS[:4]
 """The others compare more arms than most callers have questions about, in engines of their own."""
+NEED_DRAFTER = ("speed", "stock", "grid", "profile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,13 @@ def measure(
         quick: Whether to run fewer repeats.
         parts: Among `PARTS`.
         accept_lengths: Tokens per round by arm, of which `grid` calculates speeds; None: costs only.
+
+    Raises:
+        ConfigError: A part needs a drafter, and the target has none.
     """
+    for part in parts:
+        if part in NEED_DRAFTER:
+            target.require_drafter(f"part {part}")
     plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found, device = asyncio.run(_measure(plan, target, Path(scratch), parts, accept_lengths or {}))
@@ -114,12 +121,13 @@ class _Sides:
     """Engines of the benchmark, not yet started."""
 
     def __init__(self, ready: Prepared, accelerator: Accelerator, *, stages: Path) -> None:
-        self.defaults = tuple(arm.name for arm in profile_of(EngineConfig(), accelerator).arms)
-        """Arms of the bandit if a worker's configuration sets none."""
+        defaults = profile_of(EngineConfig(), accelerator).arms
+        self.defaults = tuple(arm.name for arm in defaults if ready.drafter is not None or not arm.needs_drafter)
+        """Arms of the bandit if a worker's configuration sets none; without a drafter, those that run then."""
         # Named trees would change the attention backend of every round, off included.
         trees = TREES if accelerator.stock.verifies_trees else ()
         self.arms = ("off", *CHAINS, *LONG_CHAINS, *trees, *LOOKED_UP)
-        context = LONGEST_TOKENS + PROMPT_TOKENS
+        context = LONGEST_TOKENS + ready.task.prompt_tokens
         start = ready.start(self.arms, context_length=context)
         stock = StartEngine(
             model=start.model,

@@ -17,7 +17,6 @@ from typing import Final
 from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
 from tlt_bench.engines.commands import Generate
 from tlt_bench.ratios import Figures, over
-from tlt_bench.workload import hard_prompts
 from tlt_common.errors import ConfigError
 
 CHAINS: Final = ("chain-3", "chain-5", "chain-7")
@@ -73,7 +72,7 @@ async def measure_grid(
         rounds: dict[str, list[float]] = {arm: [] for arm in arms}
         accepted: dict[str, list[float]] = {arm: [] for arm in arms}
         for repeat in range(repeats + 1):
-            request = Generate(prompts=hard_prompts(batch, seed=repeat), max_new_tokens=(plan.tokens,) * batch)
+            request = Generate(prompts=engine.task.hard(batch, seed=repeat), max_new_tokens=(plan.tokens,) * batch)
             for arm in rotated(arms, repeat):
                 await engine.force_arms(arm)
                 timing = await engine.generate(request)

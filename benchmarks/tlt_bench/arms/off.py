@@ -7,7 +7,6 @@ from statistics import median
 from tlt_bench.engines.bench_engine import BenchEngine, log, rotated, started
 from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.ratios import Figures, interval, over, overlap
-from tlt_bench.workload import hard_prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ async def in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats
     """Return each engine's measurements, one per repeat."""
     timings: list[list[Timing]] = [[] for _ in sides]
     for repeat in range(repeats + 1):
-        request = Generate(prompts=hard_prompts(batch, seed=repeat), max_new_tokens=(tokens,) * batch)
+        request = Generate(prompts=sides[0].task.hard(batch, seed=repeat), max_new_tokens=(tokens,) * batch)
         for place in rotated(range(len(sides)), repeat):
             answer = await sides[place].generate(request)
             if repeat:  # the first repeat warms caches

@@ -10,7 +10,6 @@ from typing import Any, Final
 from tlt_bench.engines.bench_engine import BenchEngine, log
 from tlt_bench.engines.commands import Generate
 from tlt_bench.ratios import Figures
-from tlt_bench.workload import hard_prompts
 
 ARMS: Final = ("off", "ngram-7", "chain-7")
 BATCHES: Final = (1, 16)
@@ -40,7 +39,10 @@ async def measure_profile(engine: BenchEngine, lines: Path, plan: ProfilePlan) -
             log(f"profile of {name}")
             await engine.force_arms(arm)
             request = Generate(
-                prompts=hard_prompts(batch, seed=1), max_new_tokens=(plan.tokens,) * batch, temperature=1.0, seed=seed
+                prompts=engine.task.hard(batch, seed=1),
+                max_new_tokens=(plan.tokens,) * batch,
+                temperature=1.0,
+                seed=seed,
             )
             await engine.generate(request.model_copy(update={"max_new_tokens": (16,) * batch}))
             _taken(lines)

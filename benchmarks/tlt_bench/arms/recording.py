@@ -10,7 +10,8 @@ from pathlib import Path
 from tlt_bench.engines.bench_engine import BenchEngine, log, started
 from tlt_bench.engines.commands import Generate
 from tlt_bench.engines.prepare import BenchTarget, prepared
-from tlt_bench.workload import PROMPT_TOKENS, long_tailed, mixed_prompts
+from tlt_bench.workload import long_tailed
+from tlt_common.domain.arm import arm_named
 
 GROUP = 4
 """Samples per prompt, so that sibling responses are available for retrieval."""
@@ -37,20 +38,24 @@ def record(to: Path, arms: Sequence[str], target: BenchTarget, *, quick: bool) -
     Write a trace. Progress goes to stderr.
 
     Raises:
+        ConfigError: An arm needs a drafter, and the target has none.
         TltError: The file cannot be written, or the engine failed.
     """
+    for arm in arms:
+        if arm_named(arm).needs_drafter:
+            target.require_drafter(arm)
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         asyncio.run(_record(to.absolute(), tuple(arms), target, QUICK if quick else FULL, Path(scratch)))
 
 
 async def _record(to: Path, arms: tuple[str, ...], target: BenchTarget, plan: RecordingPlan, scratch: Path) -> None:
     ready = await prepared(target, scratch)
-    start = ready.start(arms, context_length=plan.longest + PROMPT_TOKENS, trace=to)
+    start = ready.start(arms, context_length=plan.longest + ready.task.prompt_tokens, trace=to)
     engine = BenchEngine("engine", start, ready.variables)
     async with started(engine):
         for rollout, count in enumerate(plan.responses):
             log(f"rollout {rollout + 1} of {len(plan.responses)}: {count} responses")
-            prompts = mixed_prompts(-(-count // GROUP), seed=rollout)
+            prompts = engine.task.mixed(-(-count // GROUP), seed=rollout)
             await engine.force_arms(*drawn_arms(arms, seed=rollout))
             await engine.generate(
                 Generate(

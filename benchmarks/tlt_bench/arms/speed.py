@@ -7,7 +7,6 @@ from statistics import median
 from tlt_bench.engines.bench_engine import BenchEngine, log
 from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.ratios import Figures, best, over
-from tlt_bench.workload import hard_prompts
 from tlt_common.domain.arm import arm_named
 
 GREEDY_ARMS = ("off", "chain-3", "chain-7")
@@ -53,10 +52,10 @@ async def _rounds(
     engine: BenchEngine, arms: Sequence[str], batch: int, tokens: int, temperature: float, repeats: int
 ) -> dict[str, list[Timing]]:
     timings: dict[str, list[Timing]] = {arm: [] for arm in arms}
-    warm = Generate(prompts=hard_prompts(batch, seed=0), max_new_tokens=(16,) * batch, temperature=temperature)
+    warm = Generate(prompts=engine.task.hard(batch, seed=0), max_new_tokens=(16,) * batch, temperature=temperature)
     for repeat in range(repeats):
         request = Generate(
-            prompts=hard_prompts(batch, seed=repeat + 1), max_new_tokens=(tokens,) * batch, temperature=temperature
+            prompts=engine.task.hard(batch, seed=repeat + 1), max_new_tokens=(tokens,) * batch, temperature=temperature
         )
         for arm in arms:
             await engine.force_arms(arm)

@@ -11,7 +11,6 @@ from tlt_bench.engines.commands import ArmSwitch, Generate, Timing
 from tlt_bench.engines.prepare import BenchTarget, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
-from tlt_bench.workload import PROMPT_TOKENS, hard_prompts
 
 ARM = "chain-7"
 BATCH = 4
@@ -33,7 +32,13 @@ QUICK = SwitchPlan(repeats={50: 3, 200: 2, 1000: 1})
 
 
 def measure(target: BenchTarget, *, quick: bool) -> Result:
-    """Run the benchmark and return its figures. Progress goes to stderr."""
+    """
+    Run the benchmark and return its figures. Progress goes to stderr.
+
+    Raises:
+        ConfigError: The target has no drafter.
+    """
+    target.require_drafter(ARM)
     plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found = asyncio.run(_measure(plan, target, Path(scratch)))
@@ -53,7 +58,7 @@ def measure(target: BenchTarget, *, quick: bool) -> Result:
 
 async def _measure(plan: SwitchPlan, target: BenchTarget, scratch: Path) -> Figures:
     ready = await prepared(target, scratch)
-    context = PROMPT_TOKENS + BEFORE_TOKENS + max(plan.repeats) + AFTER_TOKENS
+    context = ready.task.prompt_tokens + BEFORE_TOKENS + max(plan.repeats) + AFTER_TOKENS
     engine = BenchEngine("ours", ready.start(("off", ARM), context_length=context), ready.variables)
     found = Figures()
     async with started(engine):
@@ -71,7 +76,7 @@ async def _measure(plan: SwitchPlan, target: BenchTarget, scratch: Path) -> Figu
 async def _warm(engine: BenchEngine) -> None:
     for arm in ("off", ARM):
         await engine.force_arms(arm)
-        await engine.generate(Generate(prompts=hard_prompts(BATCH, seed=0), max_new_tokens=(AFTER_TOKENS,) * BATCH))
+        await engine.generate(Generate(prompts=engine.task.hard(BATCH, seed=0), max_new_tokens=(AFTER_TOKENS,) * BATCH))
     await engine.counters()
 
 
@@ -82,7 +87,7 @@ async def _gap(engine: BenchEngine, gap: int, repeats: int, found: Figures) -> i
         log(f"off for {gap} tokens, {repeat + 1} of {repeats}")
         await engine.force_arms(ARM)
         request = Generate(
-            prompts=hard_prompts(BATCH, seed=1 + repeat),
+            prompts=engine.task.hard(BATCH, seed=1 + repeat),
             max_new_tokens=(BEFORE_TOKENS + gap + AFTER_TOKENS,) * BATCH,
             switches=(
                 ArmSwitch(after_tokens=BEFORE_TOKENS, arm="off"),

@@ -16,7 +16,6 @@ from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.shapes import DRAFTER, MODEL, SHAPE
-from tlt_bench.workload import PROMPT_TOKENS, hard_prompts
 
 TOKENS = 64
 REPEATS = {1: 8, 16: 4}
@@ -95,7 +94,7 @@ async def _wide(ready: Prepared, directory: Path) -> Figures:
 @asynccontextmanager
 async def _engines(ready: Prepared) -> AsyncIterator[tuple[BenchEngine, BenchEngine]]:
     """Run an engine of the suite, without speculation, and SGLang without TLT that returns states."""
-    start = ready.start(("off",), context_length=PROMPT_TOKENS + TOKENS)
+    start = ready.start(("off",), context_length=ready.task.prompt_tokens + TOKENS)
     plain = start.model_copy(update={"stock": True, "returns_states": True})
     ours, theirs = (
         BenchEngine(name, each, ready.variables) for name, each in (("ours", start), ("stock SGLang", plain))
@@ -128,7 +127,7 @@ async def _pairs(engine: BenchEngine, batch: int, repeats: int) -> Pairs:
         for enabled in (False, True) if repeat % 2 else (True, False):
             await engine.set_capture(enabled=enabled)
             # Other prompts: a prompt in the prefix cache would not be computed.
-            prompts = hard_prompts(batch, seed=2 * repeat + enabled)
+            prompts = engine.task.hard(batch, seed=2 * repeat + enabled)
             timings[enabled] = await engine.generate(Generate(prompts=prompts, max_new_tokens=(TOKENS,) * batch))
         if repeat:  # the first pair warms up
             found.off.append(timings[False])

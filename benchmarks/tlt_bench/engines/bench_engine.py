@@ -25,6 +25,7 @@ from tlt_bench.engines.commands import (
     StartEngine,
     Timing,
 )
+from tlt_bench.tasks import task_of
 from tlt_common.config.base import Frozen
 from tlt_common.errors import EngineError
 from tlt_common.processes.children import end
@@ -73,6 +74,8 @@ class BenchEngine:
     def __init__(self, name: str, start: StartEngine, variables: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._start = start
+        self.task = task_of(start.model)
+        """What it is asked."""
         self._variables = variables or {}
         self.detail = ""
         """Description of the engine's device, once started."""
@@ -117,6 +120,11 @@ class BenchEngine:
     async def set_capture(self, *, enabled: bool) -> str:
         """Capture hidden states of later requests, or not; return the number captured so far."""
         return (await self._call(SetCapture(enabled=enabled), Done)).detail
+
+    @property
+    def has_drafter(self) -> bool:
+        """Whether it starts with a drafter."""
+        return self._start.engine.drafter is not None
 
     async def reload_drafter(self) -> None:
         """Reload the drafter. Takes effect with the next round."""

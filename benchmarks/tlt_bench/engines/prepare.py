@@ -5,14 +5,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
+import word_problems
 from countdown.model import CHECKPOINT
 from countdown.run import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.engines.commands import StartEngine
 from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER
 from tlt_bench.shapes import MODEL
+from tlt_bench.tasks import Task, task_of
 from tlt_common.errors import ConfigError, TltError
+from tlt_local.models.published import MODELS, SMOLLM2, checkpoint_of
 from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.engine.device import CPU, detect
 from tlt_worker.engine_config import EngineConfig
@@ -32,6 +36,11 @@ DEVICES = ("auto", "cpu", "cuda")
 SHALLOW = Path("demo-shallow")
 """Name of the demo's policy as it was trained, with four layers: a drafter of one costs much of such a round."""
 
+NO_DRAFTER = Path("none")
+
+SHIPPED: Final = {SMOLLM2.name: Path(word_problems.__file__).parents[1] / "drafter"}
+"""Drafters of fetched models, by their names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchTarget:
@@ -39,7 +48,9 @@ class BenchTarget:
 
     device: str = "auto"
     model: Path | None = None
+    """Directory of a checkpoint, name of a fetched model, or `SHALLOW`."""
     drafter: Path | None = None
+    """Directory of a drafter, or `NO_DRAFTER`. None: the one that is shipped for the model."""
     accept_length: float | None = None
     """Simulated accept length in tokens, for weights whose drafts are never accepted; None: real acceptance."""
 
@@ -48,12 +59,18 @@ class BenchTarget:
         Validate the options.
 
         Raises:
-            ConfigError: Only one of model and drafter is given, a path is no checkpoint, or the device is unavailable.
+            ConfigError: Only one of model and drafter is given, a path is no checkpoint, a model has not been fetched,
+                or the device is unavailable.
         """
-        if self.model != SHALLOW and (self.model is None) != (self.drafter is None):
-            raise ConfigError("--model and --drafter must be given together", field="drafter")
-        for name, path in (("model", self.model), ("drafter", self.drafter)):
-            if path is not None and path != SHALLOW and not (path / "config.json").is_file():
+        if self.model is None and self.drafter not in {None, NO_DRAFTER}:
+            raise ConfigError("--drafter: --model and --drafter must be given together", field="drafter")
+        if self.model not in {None, SHALLOW} and self.drafter is None and self._shipped is None:
+            raise ConfigError(
+                "--drafter: --model and --drafter must be given together; accepted for --drafter: a directory, or none",
+                field="drafter",
+            )
+        for name, path in (("model", self.checkpoint), ("drafter", self.served_drafter)):
+            if path is not None and not (path / "config.json").is_file():
                 raise ConfigError(
                     f"--{name}: {path} has no config.json; accepted: the directory of a checkpoint", field=name
                 )
@@ -65,6 +82,42 @@ class BenchTarget:
             raise ConfigError(
                 f"--accept-length is {self.accept_length}; accepted: 1 or more tokens per round", field="accept_length"
             )
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """
+        Directory of the model; None if it is still to be written.
+
+        Raises:
+            ConfigError: The model has not been fetched.
+        """
+        if self.model == SHALLOW:
+            return CHECKPOINT
+        return None if self.model is None else checkpoint_of(self.model)
+
+    @property
+    def served_drafter(self) -> Path | None:
+        """Directory of the drafter; None if there is none, or if it is still to be written."""
+        if self.drafter is not None:
+            return None if self.drafter == NO_DRAFTER else self.drafter
+        return DRAFTER if self.model in {None, SHALLOW} else self._shipped
+
+    @property
+    def _shipped(self) -> Path | None:
+        """The drafter that is shipped for a fetched model."""
+        return next(
+            (SHIPPED[one.name] for one in MODELS.values() if self.model in {Path(one.name), one.directory}), None
+        )
+
+    def require_drafter(self, what: str) -> None:
+        """
+        Check that there is a drafter for what needs one.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        if self.drafter == NO_DRAFTER:
+            raise ConfigError(f"--drafter is none, but {what} needs one; accepted: its directory", field="drafter")
 
     @property
     def kind(self) -> str:
@@ -87,12 +140,17 @@ class Prepared:
     """Inputs for starting engines."""
 
     model: Path
-    drafter: Path
+    drafter: Path | None
     variables: dict[str, str]
     """Environment variables of engines."""
     on_gpu: bool = False
     """Limits the KV cache, which would take the whole GPU: several engines share it."""
     experiment: Experiment = NONE
+
+    @property
+    def task(self) -> Task:
+        """What the model is asked."""
+        return task_of(self.model)
 
     def start(
         self, arms: tuple[str, ...], *, context_length: int, with_drafter: bool = True, trace: Path | None = None
@@ -116,22 +174,21 @@ async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
     Raises:
         TltError: It cannot be written.
     """
-    if target.model == SHALLOW:
-        return _prepared(target, CHECKPOINT, target.drafter or DRAFTER)
-    if target.model is not None and target.drafter is not None:
-        return _prepared(target, target.model, target.drafter)
+    if (checkpoint := target.checkpoint) is not None:
+        return _prepared(target, checkpoint, target.served_drafter)
     if target.device != "cuda":
         await deepened(scratch / "model")
-        return _prepared(target, scratch / "model", DRAFTER)
+        return _prepared(target, scratch / "model", target.served_drafter)
     command = (sys.executable, "-m", "tlt_bench.random_models", str(scratch), RANDOM)
     process = await asyncio.create_subprocess_exec(*command)
     if await process.wait():
         raise TltError(f"random weights cannot be written to {scratch}")
     timed = replace(target, accept_length=target.accept_length or SIMULATED_ACCEPT_LENGTH)
-    return _prepared(timed, scratch / RANDOM / MODEL, scratch / RANDOM / RANDOM_DRAFTER)
+    drafter = None if target.drafter == NO_DRAFTER else scratch / RANDOM / RANDOM_DRAFTER
+    return _prepared(timed, scratch / RANDOM / MODEL, drafter)
 
 
-def _prepared(target: BenchTarget, model: Path, drafter: Path) -> Prepared:
+def _prepared(target: BenchTarget, model: Path, drafter: Path | None) -> Prepared:
     return Prepared(
         model=model,
         drafter=drafter,

@@ -1,6 +1,7 @@
 """What benches run on."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,12 @@ import pytest
 from countdown.model import CHECKPOINT
 from countdown.settings import DRAFTER
 from tlt_bench import random_models
-from tlt_bench.arms.engine import PARTS
-from tlt_bench.engines.prepare import BenchTarget, check_parts
+from tlt_bench.arms.engine import PARTS, measure
+from tlt_bench.engines.prepare import NO_DRAFTER, SHIPPED, BenchTarget, check_parts
 from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER
 from tlt_bench.shapes import DRAFTER3, MODEL, SHAPE, SHAPES, reduced
 from tlt_common.errors import ConfigError
+from tlt_local.models.published import SMOLLM2
 from tlt_worker.checkpoints import policy as weights
 from tlt_worker.checkpoints.drafter import first_drafter
 from tlt_worker.engine_config import EngineConfig
@@ -25,6 +27,35 @@ def test_a_model_and_a_drafter_belong_together() -> None:
     BenchTarget(model=CHECKPOINT, drafter=DRAFTER)
     with pytest.raises(ConfigError, match="together"):
         BenchTarget(model=CHECKPOINT)
+
+
+def test_a_model_that_was_not_fetched_is_refused_with_the_command_that_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="`tlt models get smollm2` fetches it") as refused:
+        BenchTarget(model=Path("smollm2"))
+    assert refused.value.field == "model"
+
+
+def test_a_fetched_model_has_the_drafter_that_is_shipped_for_it_or_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(CHECKPOINT, SMOLLM2.directory)
+    monkeypatch.setitem(SHIPPED, "smollm2", tmp_path / "missing")
+    for named in (Path("smollm2"), SMOLLM2.directory):
+        with pytest.raises(ConfigError, match="--drafter: .*missing has no config.json"):
+            BenchTarget(model=named)
+        assert BenchTarget(model=named, drafter=NO_DRAFTER).checkpoint == SMOLLM2.directory
+    monkeypatch.setitem(SHIPPED, "smollm2", DRAFTER)
+    assert BenchTarget(model=Path("smollm2")).served_drafter == DRAFTER
+
+
+def test_what_needs_a_drafter_says_so() -> None:
+    BenchTarget().require_drafter("chain-7")
+    with pytest.raises(ConfigError, match="--drafter is none, but part speed needs one"):
+        measure(BenchTarget(drafter=NO_DRAFTER), quick=True, parts=("off", "speed"))
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:1"])
