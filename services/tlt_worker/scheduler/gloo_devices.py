@@ -20,11 +20,12 @@ class SharedDevicesGloo(ProcessGroupGloo):
     def __init__(
         self, store: Any, rank: int, size: int, *, timeout: timedelta, enable_reconfigure: bool = False
     ) -> None:
+        own: Any = self  # torch's stub lacks what it has
         if not _DEVICES:
             super().__init__(store, rank, size, timeout=timeout, enable_reconfigure=enable_reconfigure)
-            _DEVICES.extend(self.options._devices)  # noqa: SLF001 - torch has no other name for them
+            _DEVICES.extend(own.options._devices)  # noqa: SLF001 - torch has no other name for them
             return
-        options: Any = self._Options()
+        options = own._Options()  # noqa: SLF001 - same
         options._devices, options._timeout = list(_DEVICES), timeout  # noqa: SLF001 - same
         options._threads = 2 * len(_DEVICES)  # noqa: SLF001 - as torch does
         options.enable_reconfigure = enable_reconfigure
