@@ -15,10 +15,12 @@ EAGER = {
     "score_every_tokens": "8192",
     "data.held_out_tokens": "1024",
     "nice": "5",
+    "own_session": "false",
 }
 """Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one. While
 the external trainer learns, which has GPUs of its own elsewhere, spot trainers get a quarter of the processors; with
-the default nice value it would be a tenth, with 0 a half, and learning would take three quarters longer."""
+the default nice value it would be a tenth, with 0 a half, and learning would take three quarters longer. In sessions of
+their own they would get a tenth, whatever the nice value of their threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
