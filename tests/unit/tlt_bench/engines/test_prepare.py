@@ -45,7 +45,7 @@ def test_a_fetched_model_has_the_drafter_that_is_shipped_for_it_or_none(
     shutil.copytree(CHECKPOINT, SMOLLM2.directory)
     monkeypatch.setitem(SHIPPED, "smollm2", tmp_path / "missing")
     for named in (Path("smollm2"), SMOLLM2.directory):
-        with pytest.raises(ConfigError, match="--drafter: .*missing has no config.json"):
+        with pytest.raises(ConfigError, match=r"--drafter: .*missing has no config\.json"):
             BenchTarget(model=named)
         assert BenchTarget(model=named, drafter=NO_DRAFTER).checkpoint == SMOLLM2.directory
     monkeypatch.setitem(SHIPPED, "smollm2", DRAFTER)
