@@ -42,10 +42,10 @@ def title(run: Run) -> str:
 def policy(run: Run) -> str:
     """Say which policy is trained on what, and how it is sampled."""
     subject = run.subject
-    temperature = f" at temperature {float(run.settings['temperature']):g}" if "temperature" in run.settings else ""
+    temperature = run.settings.get("temperature", "1")  # of runs before it was recorded
     return (
-        f"The policy is {escape(subject.policy)}, sampled{temperature}; the task is {escape(subject.task)}. "
-        f"GRPO trains {escape(subject.trained)}."
+        f"The policy is {escape(subject.policy)}, sampled at temperature {float(temperature):g}; the task is "
+        f"{escape(subject.task)}. GRPO trains {escape(subject.trained)}."
     )
 
 
