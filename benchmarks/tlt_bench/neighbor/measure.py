@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from countdown.coordinator import fleet_at, lend
-from countdown.run import deepened
+from countdown.deepening import deepened
 from tlt_bench.engines.bench_engine import log, rotated
 from tlt_bench.neighbor.programs import busy_loop, of_suite, rates, sleep_3_s
 from tlt_bench.ratios import Figures
