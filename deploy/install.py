@@ -23,10 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV, OWN = ROOT / ".venv", ROOT / ".uv"
 CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
 
+DEMOS = ("examples/03_countdown", "examples/12_word_problems")
 SETS = {
-    "demo": [".[demo]", "examples/03_countdown"],
-    "bench": [".[demo]", "benchmarks", "examples/03_countdown"],
-    "test": [".[test]", "benchmarks", "examples/03_countdown"],
+    "demo": [".[demo]", *DEMOS],
+    "bench": [".[demo]", "benchmarks", *DEMOS],
+    "test": [".[test]", "benchmarks", *DEMOS],
     "docs": [".[docs]"],
 }
 INCLUDED = {"bench": ["demo"], "test": ["demo", "bench", "docs"]}

@@ -13,6 +13,7 @@ from tlt_bench.consolidate.cli import consolidate
 from tlt_bench.curves.cli import curves
 from tlt_bench.forecast.cli import forecast
 from tlt_bench.lease.cli import lease
+from tlt_bench.neighbor.cli import neighbor
 from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
 from tlt_bench.page.cli import page
 from tlt_bench.simulate.cli import simulate
@@ -41,6 +42,16 @@ def rollout(
     no_tail: Annotated[
         bool, typer.Option("--no-tail", help="Give all responses the same length, and compare from the first step.")
     ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="smollm2: the run of `tlt demo-real`, half an hour. Default: the demo's policy.")
+    ] = None,
+    drafter: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|none", help="With --model: drafter to start with. Default: the shipped one."),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=1, help="Length of the run, start-up included. Default: the demo's.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
     """
@@ -53,7 +64,8 @@ def rollout(
     from tlt_bench.rollout import measure
 
     check_target(json)
-    measure(quick=quick, warm=warm, no_tail=no_tail, keep=keep).write(json)
+    found = measure(quick=quick, warm=warm, no_tail=no_tail, model=model, drafter=drafter, minutes=minutes, keep=keep)
+    found.write(json)
 
 
 @app.command()
@@ -145,15 +157,21 @@ def engine(
     ] = None,
     part: Annotated[
         list[str] | None,
-        typer.Option(help="off, speed, adaptive, ngram, stock, grid or profile; repeatable. Default: the first four."),
+        typer.Option(
+            help="off, speed, adaptive, ngram, batches, stock, grid or profile; repeatable. Default: the first four."
+        ),
     ] = None,
+    temperature: Annotated[
+        float, typer.Option(min=0.05, max=2.0, help="Sampling temperature of responses, except those that are greedy.")
+    ] = 1.0,
 ) -> None:
     """
     Measure the cost and speedup of the engine's arms, in about 25 minutes on 2 idle cores.
 
     Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
-    likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8. stock: arms against
-    SGLang's own speculation with the same drafter. grid: what a round of each arm costs, in rounds of off. profile: CPU
+    likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8. batches: the
+    bandit and its arms against off by batch size; also with --drafter none. stock: arms against SGLang's own
+    speculation with the same drafter. grid: what a round of each arm costs, in rounds of off. profile: CPU
     milliseconds of a round's stages in the scheduler's thread.
     """
     from tlt_bench.arms.engine import DEFAULT_PARTS, PARTS, measure
@@ -165,7 +183,7 @@ def engine(
     target = BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)
     lengths = accept_lengths_in(accept_lengths) if accept_lengths else None
     chosen = check_parts(part or DEFAULT_PARTS, PARTS)
-    measure(target, quick=quick, parts=chosen, accept_lengths=lengths).write(json)
+    measure(target, quick=quick, parts=chosen, accept_lengths=lengths, temperature=temperature).write(json)
 
 
 @app.command()
@@ -238,6 +256,7 @@ def rounds(
 app.command()(weights)
 app.command()(train)
 app.command()(turns)
+app.command()(neighbor)
 app.command()(adapt)
 app.command()(capture)
 app.command()(curves)

@@ -1,4 +1,4 @@
-"""`tlt bench rollout`: a demo run, whose steps roll out their prompts on both sides with the same seeds."""
+"""`tlt bench rollout`: a run of a demo, whose steps roll out their prompts on both sides with the same seeds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,29 +6,60 @@ from pathlib import Path
 from rich.console import Console
 
 from countdown.figures import figures
+from countdown.job import Job, demo
 from countdown.main import recorded
 from countdown.record import Run
 from countdown.screen import Screen
 from countdown.settings import chosen
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
-from tlt_common.errors import TltError
+from tlt_common.errors import ConfigError, TltError
+from tlt_local.models.published import SMOLLM2
+from word_problems.job import demo_real
+from word_problems.settings import chosen as real_settings
+
+FRESH = "accept lengths on prompts after training, whose responses no drafter saw; the spread is a 95 % interval"
 
 
-def measure(*, quick: bool, warm: bool, no_tail: bool, keep: Path | None) -> Result:
+def measure(
+    *,
+    quick: bool,
+    warm: bool,
+    no_tail: bool,
+    model: str | None,
+    drafter: str | None,
+    minutes: float | None,
+    keep: Path | None,
+) -> Result:
     """
-    Run the demo and return its figures. Progress goes to stderr.
+    Make a run and return its figures. Progress goes to stderr.
+
+    Args:
+        quick: Run the demo's short form.
+        warm: Start the demo with its shipped drafter.
+        no_tail: Give all responses of the demo one length.
+        model: Name of a fetched model to run instead of the demo's policy.
+        drafter: Directory of the drafter that the model's run starts with, or none.
+        minutes: Length of the run; None: by default.
+        keep: Directory for run.json and report.html.
 
     Raises:
+        ConfigError: An option is invalid, or the model is not on this machine.
         TltError: No step began with a drafter, so nothing was compared.
     """
     from countdown.report import write_report
 
-    settings = chosen(quick=quick, warm=warm, no_tail=no_tail)
+    if model is not None:
+        job = _of_model(model, quick=quick or warm or no_tail, drafter=drafter, minutes=minutes)
+    elif drafter is not None:
+        raise ConfigError("--drafter is accepted with --model only; --warm starts with the demo's", field="drafter")
+    else:
+        settings = chosen(quick=quick, warm=warm, no_tail=no_tail)
+        job = demo(settings if minutes is None else replace(settings, minutes=minutes))
     with scratch() as temporary:
         directory = keep or temporary
-        with Screen(Console(stderr=True, highlight=False, soft_wrap=True), settings) as screen:
-            run = recorded(settings, directory, screen)
+        with Screen(Console(stderr=True, highlight=False, soft_wrap=True), job) as screen:
+            run = recorded(job, directory, screen)
         if keep:
             write_report(run, keep)
     if not run.compared:
@@ -43,6 +74,16 @@ def measure(*, quick: bool, warm: bool, no_tail: bool, keep: Path | None) -> Res
         figures={**found.figures, "no_tail_speedup": found.figures["step_speedup"]},
         spread={**found.spread, "no_tail_speedup": found.spread["step_speedup"]},
     )
+
+
+def _of_model(model: str, *, quick: bool, drafter: str | None, minutes: float | None) -> Job:
+    if model != SMOLLM2.name:
+        raise ConfigError(f"--model is {model!r}; accepted: {SMOLLM2.name}", field="model")
+    if quick:
+        raise ConfigError(
+            "--model is not accepted with --quick, --warm or --no-tail, which are the demo's", field="model"
+        )
+    return demo_real(real_settings(drafter=drafter, minutes=minutes))
 
 
 def result(run: Run) -> Result:
@@ -63,6 +104,7 @@ def result(run: Run) -> Result:
             "identical_responses": "share of paired responses that are identical token for token; spread over steps",
             "reward_on": "mean; the spread is its 95 % confidence interval, with prompts counted once",
             "first_swap_minute": "minutes from the start of the run to the first drafter trained in it",
+            **({"adapted_over_frozen": FRESH} if run.fresh else {}),
             **differences,
         },
     )

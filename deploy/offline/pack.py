@@ -84,10 +84,11 @@ def main() -> None:
 
 
 def install(site: Path, python: str) -> None:
-    """Install the checkout, its benchmarks and its demo with locked dependencies, as wheels for another Python."""
+    """Install the checkout, its benchmarks and its demos with locked dependencies, as wheels for another Python."""
     command = [UV, "pip", "install", "-q", "--target", str(site), "--python-version", python]
     options = ["--python-platform", PLATFORM, "-c", str(ROOT / "deploy/constraints.txt")]
-    projects = [f"{ROOT}[test]", str(ROOT / "benchmarks"), str(ROOT / "examples/03_countdown")]
+    own = ("benchmarks", "examples/03_countdown", "examples/12_word_problems")
+    projects = [f"{ROOT}[test]", *(str(ROOT / name) for name in own)]
     subprocess.run([*command, *options, *projects], check=True)
 
 

@@ -109,28 +109,52 @@ def train(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the data.")] = 0,
     device: Device = "auto",
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory of hidden states and checkpoints, from which an interrupted command continues; removed at "
+            "the end. Default: beside --to.",
+        ),
+    ] = None,
 ) -> None:
     """
     Train a drafter on collected rollouts, with the code of the spot trainers.
 
-    One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
-    most likely token; the tokens per round expected of a chain of three drafts sampled at temperature 1; and the share
-    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; if it is no
-    EAGLE drafter, give also `--set worker.engine.drafter_architecture=KIND`.
+    Says first how long it will take. One prompt in eight is kept for scoring. The last line on stdout is JSON: per
+    draft, the share that is the policy's most likely token, and that is accepted when sampled; the tokens per round
+    expected of a chain of three drafts at temperature 1; the share of the responses' tokens that the drafter's head
+    covers; and the curve, in points of states trained on, seconds and accept length. `tlt up --drafter DIR` starts with
+    the result; if it is not an EAGLE drafter, give also `--set worker.engine.drafter_architecture=KIND`.
     """
     from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
-    from tlt_trainer.offline.training import Epoch
+    from tlt_trainer.offline.course import Progress
 
-    def report(epoch: Epoch) -> None:
+    def report(now: Progress) -> None:
+        scored = ""
+        if now.score is not None:
+            shares = " ".join(f"{share:.3f}" for share in now.score.accepted)
+            scored = f"; held out: accept length {now.score.accept_length:.3f}, accepted {shares}"
         typer.echo(
-            f"epoch {epoch.number} of {epochs}: {epoch.tokens} tokens, loss {epoch.loss:.3f}, "
-            f"accept length {epoch.score.accept_length:.2f}",
+            f"epoch {now.epoch} of {epochs}: {now.tokens:,} of {now.total_tokens:,} states, loss {now.loss:.3f}, "
+            f"{now.left_s / 60:.0f} minutes left{scored}",
             err=True,
         )
 
-    wanted = WantedDrafter(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary)
-    found = train_to(model, data, to, wanted, passes=passes, epochs=epochs, seed=seed, device=device, report=report)
+    found = train_to(
+        model,
+        data,
+        to,
+        WantedDrafter(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary),
+        work=work,
+        passes=passes,
+        epochs=epochs,
+        seed=seed,
+        device=device,
+        say=lambda line: typer.echo(line, err=True),
+        report=report,
+    )
     typer.echo(json.dumps(found))
 
 
@@ -140,14 +164,19 @@ def evaluate(
     model: Model,
     data: Data,
     drafts: Annotated[int, typer.Option(min=1, max=16, help="Number of drafts per round.")] = 3,
+    temperature: Annotated[
+        float, typer.Option(min=0.01, help="Temperature at which responses and drafts are sampled.")
+    ] = 1.0,
     device: Device = "auto",
 ) -> None:
     """
     Score a drafter on collected rollouts.
 
-    Prints JSON: per draft, the share that is the policy's most likely token; the tokens per round expected of a chain
-    sampled at temperature 1; and the share of the responses' tokens that the drafter's head covers.
+    Prints JSON: per draft, the share that is the policy's most likely token, and that is accepted when sampled; the
+    tokens per round expected of a chain; and the share of the responses' tokens that the drafter's head covers.
     """
     from tlt_trainer.offline import commands
 
-    typer.echo(json.dumps(commands.evaluate(source, model, data, drafts=drafts, device=device)))
+    typer.echo(
+        json.dumps(commands.evaluate(source, model, data, drafts=drafts, device=device, temperature=temperature))
+    )

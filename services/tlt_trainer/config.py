@@ -107,7 +107,12 @@ class TrainerConfig(ServiceConfig):
     """Number of compute threads."""
     nice: int = Field(10, ge=0, le=19)
     """CPU niceness of the training thread relative to the process, so that an engine that receives a request takes
-    precedence."""
+    precedence; with `own_session` also that of the process relative to everything else on the machine."""
+    own_session: bool = True
+    """Run in a Linux session of its own, whose nice value is `nice`. Where the kernel divides processor time among
+    sessions (autogroup), training would otherwise take as much of it as all other programs together. Has no effect in
+    containers with processor shares of their own. Disable it where the trainer should share with the program that
+    started the suite."""
     memory_share: float | None = Field(None, gt=0, le=1)
     """Maximum fraction of the GPU's memory that this process allocates; a worker passes what its plan leaves. At the
     limit, training stops for the rest of the lease and continues in the next one with half the `data.batch_tokens`.

@@ -15,12 +15,13 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
+from tlt_trainer.drafter.head_rows import HeadRows
 from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.kinds.mtp import MtpDrafter
 from tlt_trainer.drafter.kinds.untrained import drafter_of
 from tlt_trainer.drafter.loss import Pack
-from tlt_trainer.drafter.losses import loss_of, scores_of
+from tlt_trainer.drafter.losses import learns_with_rows, loss_of, scores_of
 from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate, step_tokens
 from tlt_trainer.drafter.own_head import OwnHead
@@ -63,6 +64,8 @@ class Learner:
         self.counters = TrainingCounters()
         self.followed = DrafterVersion(0)
         """The drafter of another trainer that was last made the base."""
+        self.planned_tokens: int | None = None
+        """States after which training will end; None: it is open-ended."""
         self.policies = 0
         """How often embedding and head were replaced."""
         self._drafter = drafter_of(form).to(device)
@@ -71,6 +74,8 @@ class Learner:
         self._step_tokens = step_tokens(form, self._drafter.work(passes))
         self._base = copies(tensors_of(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
+        self.rows = HeadRows(form.vocab_size) if learns_with_rows(self._drafter) else None
+        """The rows of the policy's head to train with; None: this kind has a head of its own."""
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
         self._left = list[Callable[[], None]]()  # of an optimizer step that has begun
@@ -137,8 +142,9 @@ class Learner:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
         """
         with self._autocast():
-            chosen, weight = self._chosen(), self._regression_weight
-            scores = loss_of(self._drafter, *chosen, pack, passes=self._passes, regression_weight=weight)
+            embedding_VH, head_VH = self._chosen()
+            head_RH, weight = self.rows.of(head_VH) if self.rows else head_VH, self._regression_weight
+            scores = loss_of(self._drafter, embedding_VH, head_RH, pack, passes=self._passes, regression_weight=weight)
         loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
@@ -154,10 +160,11 @@ class Learner:
         self._left.clear()
         self._pending_tokens = 0
 
-    def tally(self, pack: Pack, candidate: AnyDrafter | None = None) -> ScoreTally:
+    def tally(self, pack: Pack, candidate: AnyDrafter | None = None, *, temperature: float = 1.0) -> ScoreTally:
         """Count the correct predictions of the averaged weights, or of a candidate, on a held-out pack."""
+        drafter, drafts = candidate or self._average, self._drafts
         with torch.no_grad(), self._autocast():
-            scores = scores_of(candidate or self._average, *self._chosen(), pack, drafts=self._drafts)
+            scores = scores_of(drafter, *self._chosen(), pack, drafts=drafts, temperature=temperature)
         rows = torch.stack((scores.hits, scores.accepted, scores.counts)).tolist()  # one copy from the device
         return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 
@@ -270,7 +277,8 @@ class Learner:
     def step_piece(self) -> bool:
         """Let the optimizer step by one piece, such as one matrix; return whether that completes the step."""
         if not self._left:
-            factor = rate(self.counters.steps, self.counters.tokens) * self._drafter.rate_factor
+            done = self.counters
+            factor = rate(done.steps, done.tokens, self.planned_tokens) * self._drafter.rate_factor
             self._left = [*self._optimizer.pieces(factor), self._end_step]
         self._left[0]()
         del self._left[0]

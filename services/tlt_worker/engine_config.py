@@ -115,7 +115,8 @@ class EngineConfig(Frozen):
     `tlt engine plan`; a GPU's were chosen by `tlt simulate sweep` (docs/results/sweeps.md). `off` alone disables
     speculation."""
     epsilon: float = Field(EPSILON, ge=0, le=1)
-    """Exploration rate: fraction of choices that try an arm other than the best."""
+    """Exploration rate: fraction of choices that try an arm other than the best, as long as at most 1 % of the rounds'
+    time is lost to it."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
     """Disable speculation at or above this many running requests. Chosen by `tlt simulate sweep`
     (docs/results/sweeps.md)."""

@@ -266,7 +266,10 @@ class Worker:
         if self._trainer and self.spot:
             spot, process = self.spot, self._trainer.process
             watch = TrainerWatch(
-                answers=lambda: spot.progress is not None, kill=process.kill, limit_s=self._config.liveness_s
+                answers=lambda: spot.progress is not None,
+                kill=process.kill,
+                waits=lambda: process.waits,
+                limit_s=self._config.liveness_s,
             )
 
             def lose() -> None:

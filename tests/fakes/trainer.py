@@ -8,6 +8,7 @@ from typing import Never
 from tlt_common.domain.fleet import Lease, TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import StaleEpochError, TltError, UnavailableError
+from tlt_common.processes.core_waits import CoreWaits
 
 
 class FakeTrainer:
@@ -44,6 +45,7 @@ class FakeTrainer:
         self._training_s = 0.0
         self._since_s = 0.0
         self._exited = asyncio.Event()
+        self.waits = CoreWaits()
 
     def kill(self) -> None:
         self.kills += 1

@@ -6,6 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from tlt_common.bandit.config import BanditConfig
+from tlt_common.bandit.exploration import ExplorationBudget
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward
 from tlt_common.bandit.tally import RoundTally
 from tlt_common.bandit.track import ArmTrack, linked
@@ -22,6 +23,9 @@ next, no arm gains more on another.
 UNSEEN = 0.5
 """Minimum share of the best arm's worth assumed for exploring an arm in a bucket where it was never tried."""
 
+KEEPS_UP = 0.8
+"""Minimum share of the best arm's worth from which on an arm that needs the drafter may soon be the best."""
+
 NEAR_GAP = 0.1
 """Arms behind the best by much less than this share are explored about as often as the best would be."""
 
@@ -31,7 +35,8 @@ class Bandit:
     Chooses an arm per round and learns from the round's result.
 
     Off is always among the arms. Arms without experience are tried before any arm is judged, unless their results at
-    the nearest batch size are hopeless.
+    the nearest batch size are hopeless, or those with the drafter before are poor: then they wait until exploration
+    may cost what such a trial would.
     """
 
     def __init__(self, arms: Sequence[Arm], config: BanditConfig, seed: int) -> None:
@@ -41,6 +46,11 @@ class Bandit:
         self._random = Random(seed)
         self._tracks = {track.arm.name: track for track in _tracks(self.arms, config)}
         self._tallies: dict[tuple[str, int], RoundTally] = {}
+        self._budget = ExplorationBudget(config.exploration_share)
+        self._best: dict[int, tuple[ArmTrack, float]] = {}
+        """By bucket, the best arm of the last choice there, and its tokens per request and second."""
+        self._next: ArmTrack | None = None
+        """The arm to explore as soon as that is affordable; None: to be drawn."""
         self._last_query: tuple[int, Sequence[Arm] | None] = (0, None)
         self._candidates: tuple[ArmTrack, ...] = ()
         self._current = self._tracks[OFF.name]
@@ -104,11 +114,27 @@ class Bandit:
         """
         name, group = arm.name, bucket(batch)
         reward(accepted, elapsed_s)
-        self._tracks[name].add(group, accepted, elapsed_s)
+        track = self._tracks[name]
+        self._budget.ran(elapsed_s, self._lost_s(track, group, accepted, elapsed_s))
+        track.add(group, accepted, elapsed_s)
         if (tally := self._tallies.get((name, group))) is None:
             tally = self._tallies[name, group] = RoundTally(self._config.window)
         drafted = arm.drafted_tokens * len(accepted) if drafted is None else drafted
         tally.add(accepted, drafted, elapsed_s, kv_tokens)
+
+    def drafter_pays(self, batch: int) -> bool:
+        """
+        Return whether the drafter is likely to be used soon with `batch` running requests: an arm that needs it is not
+        known to be much worse than the best.
+
+        Raises:
+            ValueError: No request is running.
+        """
+        group = bucket(batch)
+        worths = {track: track.worth(group) for track in self._allowed(batch, None)}
+        drafting = [worth for track, worth in worths.items() if track.arm.needs_drafter]
+        best = max((worth for worth in worths.values() if worth is not None), default=0.0)
+        return any(worth is None or worth >= KEEPS_UP * best for worth in drafting)
 
     def drafter_changed(self) -> None:
         """
@@ -128,6 +154,7 @@ class Bandit:
 
     def _restart(self) -> None:
         self._tallies.clear()  # would be attributed to the new drafter or weights
+        self._best.clear()
         self._rounds_left = 0
 
     def merge(self, posterior: Posterior) -> None:
@@ -154,33 +181,73 @@ class Bandit:
             if batch < track.below_requests and (track.arm == OFF or allowed is None or track.arm in allowed)
         )
 
+    def _lost_s(self, track: ArmTrack, group: int, accepted: Sequence[int], elapsed_s: float) -> float:
+        """
+        Return how much longer a round took than the best arm takes for as many tokens.
+
+        0 for an arm of which nothing was known: its first rounds are needed once, whatever they cost.
+        """
+        best = self._best.get(group)
+        if best is None or best[0] is track or not track.is_known:
+            return 0.0
+        return elapsed_s - (sum(accepted) / len(accepted) + 1.0) / best[1]
+
     def _pick(self, candidates: Sequence[ArmTrack], group: int) -> tuple[ArmTrack, int]:
         """Return the arm to run and the number of rounds to run it for."""
         known = {track: worth for track in candidates if (worth := track.worth(group)) is not None}
+        best = max(known, key=known.__getitem__) if known else None
+        if best is not None:
+            self._best[group] = best, known[best] / group
         if len(known) < len(candidates):
             guessed = {track: self._guess(track, candidates, group) for track in candidates if track not in known}
             # Among equals, the longest first: its rounds also inform about shorter ones.
             track = max(guessed, key=lambda track: (guessed[track].hope, track.arm.steps))
-            if guessed[track].hope >= 1.0 or not known:
-                return track, min(TRIAL_ROUNDS, self._config.hold_rounds)
-            best_worth = max(known.values())
-            known |= {track: max(guess.share, UNSEEN) * best_worth for track, guess in guessed.items()}
-        best = max(known, key=known.__getitem__)
+            rounds = min(TRIAL_ROUNDS, self._config.hold_rounds)
+            hope, share = guessed[track].hope, guessed[track].share
+            if best is None or (hope >= 1.0 and self._affords(track, share, best, group, rounds, lent_rounds=1)):
+                return track, rounds
+            known |= {track: max(guess.share, UNSEEN) * known[best] for track, guess in guessed.items()}
+            best = max(known, key=known.__getitem__)
+        assert best is not None  # noqa: S101 - one is known, since nothing is to be tried
+        rounds = self._config.hold_rounds
         if self._random.random() < self._config.epsilon:
-            return self._explored(candidates, known, best), self._config.hold_rounds
-        return best, self._config.hold_rounds
+            other = self._to_explore(candidates, known, best)
+            if self._affords(other, known[other] / known[best], best, group, rounds):
+                self._next = None
+                return other, rounds
+        return best, rounds
 
-    def _explored(self, candidates: Sequence[ArmTrack], known: dict[ArmTrack, float], best: ArmTrack) -> ArmTrack:
-        """Return an arm other than the best; the closer to the best, the more likely."""
-        others = [track for track in candidates if track is not best]
-        weights = [(1.0 - known[track] / known[best] + NEAR_GAP) ** -2 for track in others]
-        return self._random.choices(others, weights)[0]
+    def _affords(
+        self, track: ArmTrack, share: float, best: ArmTrack, group: int, rounds: int, *, lent_rounds: int = 0
+    ) -> bool:
+        """
+        Return whether rounds of an arm may be tried that is expected to be worth a share of the best arm.
+
+        A trial may cost a round of the best arm before that is saved: it is needed once, and soon.
+        """
+        best_s = best.round_s(group) or 0.0
+        round_s = track.round_s(group) or best_s
+        return self._budget.affords(rounds * round_s * (1.0 - share), lent_s=lent_rounds * best_s)
+
+    def _to_explore(self, candidates: Sequence[ArmTrack], known: dict[ArmTrack, float], best: ArmTrack) -> ArmTrack:
+        """
+        Return an arm other than the best; the closer to the best, the more likely.
+
+        It stays the same until it has been explored: otherwise cheap arms would spend what dear ones wait for.
+        """
+        if self._next is None or self._next is best or self._next not in candidates:
+            others = [track for track in candidates if track is not best]
+            weights = [(1.0 - known[track] / known[best] + NEAR_GAP) ** -2 for track in others]
+            self._next = self._random.choices(others, weights)[0]
+        return self._next
 
     def _guess(self, track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> "_Guess":
-        """Estimate the worth of a track from the nearest bucket where it is known."""
+        """Estimate the worth of a track from the nearest bucket where it is known, or from the drafter before."""
         groups = track.groups()
         if not groups:
-            return _Guess(share=1.0, hope=1.0)
+            former, best = track.former_worth(group), self._best.get(group)
+            share = 1.0 if former is None or best is None else min(1.0, former / group / best[1])
+            return _Guess(share=share, hope=1.0)
         distance, nearest = min((abs(other.bit_length() - group.bit_length()), other) for other in groups)
         worths = {each: worth for each in candidates if (worth := each.worth(nearest)) is not None}
         share = worths[track] / max(worths.values())

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tlt_common.bandit.exploration import EXPLORATION_SHARE
 from tlt_common.domain.arm import OFF, Arm
 
 SPECULATE_BELOW_REQUESTS = 64
@@ -37,7 +38,9 @@ class BanditConfig:
     """Parameters of the bandit."""
 
     epsilon: float = EPSILON
-    """Share of random choices."""
+    """Share of random choices, as far as `exploration_share` allows."""
+    exploration_share: float = EXPLORATION_SHARE
+    """Maximum share of the rounds' time that may be lost to arms other than the best."""
     window: int = 64
     """Rounds remembered per arm (and per batch size, for times)."""
     hold_rounds: int = 4

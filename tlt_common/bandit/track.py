@@ -35,6 +35,8 @@ class ArmTrack:
         """Rounds averaged in `_length`, at most the window; below TRIAL_ROUNDS it is not used."""
         self._times_s: defaultdict[int, MedianWindow] = defaultdict(lambda: MedianWindow(window))
         # Used until there are own rounds: first what was learned here before a change, then the fleet's experience.
+        self._former_length: float | None = None
+        """With the drafter before; what a trial of this one is expected to cost, and no more."""
         self._kept_length: float | None = None
         self._kept_times_s: dict[int, float] = {}
         self._fleet_length: float | None = None
@@ -53,6 +55,20 @@ class ArmTrack:
         length, time_s = self._known_length(), self._known_time_s(group)
         return None if length is None or time_s is None else length * group / time_s
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to expect of it: results at any bucket, or with the drafter before."""
+        return self._former_length is not None or bool(self.groups())
+
+    def round_s(self, group: int) -> float | None:
+        """Return the seconds of its rounds at a bucket; None: not known."""
+        return self._known_time_s(group)
+
+    def former_worth(self, group: int) -> float | None:
+        """Return what its worth was with the drafter before; None: there was none, or its time is not known."""
+        time_s = self._known_time_s(group)
+        return None if self._former_length is None or time_s is None else self._former_length * group / time_s
+
     def groups(self) -> Sequence[int]:
         """Return the buckets where its worth is known, from which others can be estimated."""
         groups = {*self._times_s, *self._kept_times_s, *self._fleet_times_s}
@@ -61,6 +77,7 @@ class ArmTrack:
     def drafter_changed(self) -> None:
         """Drop results that are not valid for another drafter."""
         if self.arm.needs_drafter:
+            self._former_length = self._known_length() or self._former_length
             self._rounds, self._kept_length, self._fleet_length = 0, None, None
             # A drafter of another shape takes a different time, one of the same shape the same: keep times as a prior.
             known = {group: self._known_time_s(group) for group in {*self._times_s, *self._fleet_times_s}}

@@ -63,6 +63,16 @@ class TokenCounts:
         ranks_V = ranks_V * vocabulary + np.arange(vocabulary - 1, -1, -1)
         return np.sort(np.argpartition(ranks_V, vocabulary - size)[vocabulary - size :])
 
+    def covering(self, share: float, *, least: int) -> Tokens:
+        """
+        Return the most frequent tokens that cover this share of what was counted, ascending.
+
+        Their number is a power of two, so that it seldom changes, and at least `least`; all, if there are fewer.
+        """
+        sums = np.cumsum(np.sort(self._counts_V)[::-1])
+        needed = int(np.searchsorted(sums, share * self.total)) + 1
+        return self.frequent(max(least, 1 << (needed - 1).bit_length()))
+
     def coverage(self, tokens_D: Tokens) -> float:
         """Return the share of what was counted that these tokens cover; 1 if nothing was. Ids below 0 are no token."""
         return int(self._counts_V[tokens_D[tokens_D >= 0]].sum()) / self.total if self.total else 1.0

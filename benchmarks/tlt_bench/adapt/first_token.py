@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from countdown.run import deepened
+from countdown.deepening import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures

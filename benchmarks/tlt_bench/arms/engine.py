@@ -4,9 +4,10 @@ import asyncio
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from tlt_bench.arms import adaptive, grid, off, profile, speed, versus
+from tlt_bench.arms import adaptive, batches, grid, off, profile, speed, versus
 from tlt_bench.engines.bench_engine import BenchEngine, started
 from tlt_bench.engines.commands import StartEngine, StockSpeculation
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
@@ -27,7 +28,7 @@ RETRIEVAL = "ngram-7"
 STOCK_CHAINS = ("chain-3", "chain-7")
 """Compared with SGLang's own speculation."""
 
-PARTS = ("off", "speed", "adaptive", "ngram", "stock", "grid", "profile")
+PARTS = ("off", "speed", "adaptive", "ngram", "batches", "stock", "grid", "profile")
 DEFAULT_PARTS = PARTS[:4]
 """The others compare more arms than most callers have questions about, in engines of their own."""
 NEED_DRAFTER = ("speed", "stock", "grid", "profile")
@@ -40,17 +41,19 @@ class ArmsPlan:
     off: off.OffPlan
     speed: speed.SpeedPlan
     rollouts: adaptive.RolloutPlan
+    batches: batches.BatchesPlan
     versus: versus.VersusPlan
     grid: grid.GridPlan
     profile: profile.ProfilePlan
 
 
 FULL = ArmsPlan(
-    off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, versus=versus.FULL, grid=grid.FULL, profile=profile.FULL
-)
+    off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, batches=batches.FULL, versus=versus.FULL, grid=grid.FULL,
+    profile=profile.FULL,
+)  # fmt: skip
 QUICK = ArmsPlan(
-    off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, versus=versus.QUICK, grid=grid.QUICK,
-    profile=profile.QUICK,
+    off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, batches=batches.QUICK, versus=versus.QUICK,
+    grid=grid.QUICK, profile=profile.QUICK,
 )  # fmt: skip
 
 
@@ -60,6 +63,7 @@ def measure(
     quick: bool,
     parts: tuple[str, ...] = DEFAULT_PARTS,
     accept_lengths: Mapping[str, float] | None = None,
+    temperature: float = 1.0,
 ) -> Result:
     """
     Run the benchmark and return its figures. Progress goes to stderr.
@@ -69,6 +73,7 @@ def measure(
         quick: Whether to run fewer repeats.
         parts: Among `PARTS`.
         accept_lengths: Tokens per round by arm, of which `grid` calculates speeds; None: costs only.
+        temperature: Of all sampled responses, above 0.
 
     Raises:
         ConfigError: A part needs a drafter, and the target has none.
@@ -78,8 +83,13 @@ def measure(
             target.require_drafter(f"part {part}")
     plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        found, device = asyncio.run(_measure(plan, target, Path(scratch), parts, accept_lengths or {}))
-    notes = {"repeats": "of off_vs_plain and control; see the notes", "engine": device, **found.notes}
+        found, device = asyncio.run(_measure(plan, target, Path(scratch), parts, accept_lengths or {}, temperature))
+    notes = {
+        "temperature": f"{temperature:g}",
+        "repeats": "of off_vs_plain and control; see the notes",
+        "engine": device,
+        **found.notes,
+    }
     return Result(
         name="engine",
         figures=found.figures,
@@ -90,9 +100,15 @@ def measure(
 
 
 async def _measure(
-    plan: ArmsPlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...], accept_lengths: Mapping[str, float]
+    plan: ArmsPlan,
+    target: BenchTarget,
+    scratch: Path,
+    parts: tuple[str, ...],
+    accept_lengths: Mapping[str, float],
+    temperature: float,
 ) -> tuple[Figures, str]:
-    sides = _Sides(await prepared(target, scratch), target.accelerator, stages=scratch / "stages.jsonl")
+    ready = await prepared(target, scratch)
+    sides = _Sides(ready, target.accelerator, stages=scratch / "stages.jsonl", temperature=temperature)
     found = Figures()
     if "off" in parts:
         found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
@@ -105,6 +121,9 @@ async def _measure(
     if "ngram" in parts:
         async with started(sides.retrieval):
             found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, plan.rollouts))
+    if "batches" in parts:
+        async with started(sides.adaptive):
+            found.merge(await batches.measure_batches(sides.adaptive, sides.defaults, plan.batches))
     if "stock" in parts:
         found.merge(await versus.measure_versus(sides.ours, sides.stock, plan.versus))
     if "grid" in parts:
@@ -120,7 +139,8 @@ async def _measure(
 class _Sides:
     """Engines of the benchmark, not yet started."""
 
-    def __init__(self, ready: Prepared, accelerator: Accelerator, *, stages: Path) -> None:
+    def __init__(self, ready: Prepared, accelerator: Accelerator, *, stages: Path, temperature: float) -> None:
+        engine = partial(BenchEngine, temperature=temperature)
         defaults = profile_of(EngineConfig(), accelerator).arms
         self.defaults = tuple(arm.name for arm in defaults if ready.drafter is not None or not arm.needs_drafter)
         """Arms of the bandit if a worker's configuration sets none; without a drafter, those that run then."""
@@ -135,10 +155,10 @@ class _Sides:
             engine=start.engine.model_copy(update={"drafter": None}),
             experiment=ready.experiment,
         )
-        self.ours = BenchEngine("ours", start, ready.variables)
-        self.plain, self.control = (BenchEngine(name, stock, ready.variables) for name in ("plain", "control"))
+        self.ours = engine("ours", start, ready.variables)
+        self.plain, self.control = (engine(name, stock, ready.variables) for name in ("plain", "control"))
         self.stock = {
-            arm: BenchEngine(
+            arm: engine(
                 f"SGLang's {arm}",
                 stock.model_copy(update={"speculation": StockSpeculation(arm=arm, drafter=ready.drafter)}),
                 ready.variables,
@@ -146,10 +166,10 @@ class _Sides:
             for arm in (*STOCK_CHAINS, *trees)
         }
         self.grid_arms = ("off", *grid.CHAINS, *(grid.TREES if trees else ()))
-        self.grid = BenchEngine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)
+        self.grid = engine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)
         self.stages = stages
         timed = {**ready.variables, STAGES_VARIABLE: str(stages)}
-        self.timed = BenchEngine("timed", ready.start(profile.ARMS, context_length=context), timed)
-        self.adaptive = BenchEngine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)
+        self.timed = engine("timed", ready.start(profile.ARMS, context_length=context), timed)
+        self.adaptive = engine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)
         looks_up = ready.start(("off", RETRIEVAL), context_length=context, with_drafter=False)
-        self.retrieval = BenchEngine("retrieval", looks_up, ready.variables)
+        self.retrieval = engine("retrieval", looks_up, ready.variables)

@@ -41,7 +41,6 @@ async def measure_profile(engine: BenchEngine, lines: Path, plan: ProfilePlan) -
             request = Generate(
                 prompts=engine.task.hard(batch, seed=1),
                 max_new_tokens=(plan.tokens,) * batch,
-                temperature=1.0,
                 seed=seed,
             )
             await engine.generate(request.model_copy(update={"max_new_tokens": (16,) * batch}))

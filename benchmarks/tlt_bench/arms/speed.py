@@ -22,26 +22,28 @@ class SpeedPlan:
 
     tokens: dict[int, int]
     repeats: dict[int, int]
-    temperatures: tuple[float, ...]
+    temperatures: tuple[float | None, ...]
+    """None: the engine's; 0: greedy."""
 
 
-FULL = SpeedPlan(tokens={1: 96, 4: 96, 16: 96}, repeats={1: 4, 4: 3, 16: 2}, temperatures=(1.0, 0.0))
-QUICK = SpeedPlan(tokens={1: 48, 4: 48, 16: 32}, repeats={1: 1, 4: 1, 16: 1}, temperatures=(1.0,))
+FULL = SpeedPlan(tokens={1: 96, 4: 96, 16: 96}, repeats={1: 4, 4: 3, 16: 2}, temperatures=(None, 0.0))
+QUICK = SpeedPlan(tokens={1: 48, 4: 48, 16: 32}, repeats={1: 1, 4: 1, 16: 1}, temperatures=(None,))
 
 
 async def measure_speed(engine: BenchEngine, arms: Sequence[str], plan: SpeedPlan) -> Figures:
-    """Measure all arms in turn, repeatedly, at temperature 1 and greedily."""
+    """Measure all arms in turn, repeatedly, sampled and greedily."""
     found = Figures()
     for temperature in plan.temperatures:
-        suffix = "" if temperature else "_greedy"
+        sampled = temperature is None
+        suffix = "" if sampled else "_greedy"
         for batch, tokens in plan.tokens.items():
-            log(f"arms at batch {batch}, temperature {temperature:g}")
-            repeats = plan.repeats[batch] if temperature else 1
-            tried = arms if temperature else [arm for arm in arms if arm in GREEDY_ARMS]
+            log(f"arms at batch {batch}, {'sampled' if sampled else 'greedy'}")
+            repeats = plan.repeats[batch] if sampled else 1
+            tried = arms if sampled else [arm for arm in arms if arm in GREEDY_ARMS]
             timings = await _rounds(engine, tried, batch, tokens, temperature, repeats)
             seeded = {arm: timings.pop(name) for arm, name in SEEDED.items() if name in timings}
             _speedup(found, timings, f"bs{batch}{suffix}")
-            if temperature:
+            if sampled:
                 _sampled(found, timings, f"_bs{batch}")
                 _seeded(found, timings, seeded, f"_bs{batch}")
     _headline(found)
@@ -49,7 +51,7 @@ async def measure_speed(engine: BenchEngine, arms: Sequence[str], plan: SpeedPla
 
 
 async def _rounds(
-    engine: BenchEngine, arms: Sequence[str], batch: int, tokens: int, temperature: float, repeats: int
+    engine: BenchEngine, arms: Sequence[str], batch: int, tokens: int, temperature: float | None, repeats: int
 ) -> dict[str, list[Timing]]:
     timings: dict[str, list[Timing]] = {arm: [] for arm in arms}
     warm = Generate(prompts=engine.task.hard(batch, seed=0), max_new_tokens=(16,) * batch, temperature=temperature)
@@ -62,7 +64,7 @@ async def _rounds(
             if not repeat:
                 await engine.generate(warm)
             timings[arm].append(await engine.generate(request))
-            if temperature and arm in SEEDED:
+            if temperature is None and arm in SEEDED:
                 seed = 1000 * (repeat + 1)
                 timings.setdefault(SEEDED[arm], []).append(
                     await engine.generate(request.model_copy(update={"seed": seed}))

@@ -19,6 +19,7 @@ from statistics import fmean
 import typer
 
 from countdown.coordinator import fleet_at
+from countdown.job import demo
 from countdown.run import Observer, suite
 from countdown.settings import DRAFTER, DemoSettings
 from tlt_bench.ratios import Figures, interval, over
@@ -79,7 +80,7 @@ async def _pairs(
     count: int, directory: Path, journal: Path, observer: Observer
 ) -> AsyncIterator[dict[str, EngineStep]]:
     settings = DemoSettings(cap_tokens=CAP, drafter=str(DRAFTER), workers=WORKERS)
-    config = await suite(settings, directory, journal)
+    config = await suite(demo(settings), directory, journal)
     worker = {**config.settings["worker"], "engine.arms": ARMS}
     coordinator = {**config.settings["coordinator"], "spot.settle_s": str(NEVER_S)}
     settings_of = {**config.settings, "worker": worker, "coordinator": coordinator}

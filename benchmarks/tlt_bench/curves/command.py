@@ -9,6 +9,7 @@ from statistics import mean
 
 import typer
 
+from countdown.job import demo
 from countdown.record import Side, Step
 from countdown.run import Observer, suite, train
 from countdown.settings import DRAFTER, DemoSettings
@@ -66,7 +67,7 @@ def measure(kind: Kind, *, quick: bool, seeds: int, observer: Observer) -> Resul
 
 async def _run(kind: Kind, settings: DemoSettings, seeds: int, directory: Path, observer: Observer) -> list[Curve]:
     curves = []
-    async with Stack(await suite(settings, directory, directory / "journal"), say=observer.on_stage) as stack:
+    async with Stack(await suite(demo(settings), directory, directory / "journal"), say=observer.on_stage) as stack:
         for seed, side in product(range(seeds), SIDES):
             observer.on_stage(f"training: seed {seed}, {side}")
             if kind is Kind.GRPO:
@@ -79,7 +80,7 @@ async def _run(kind: Kind, settings: DemoSettings, seeds: int, directory: Path, 
 async def _demo_run(settings: DemoSettings, stack: Stack, directory: Path, observer: Observer) -> Curve:
     (side,) = settings.sides
     ends_unix_s = time.time() + 60 * settings.minutes
-    steps = await train(settings, stack, directory, observer, ends_unix_s=ends_unix_s)
+    steps = await train(demo(settings), stack, directory, observer, ends_unix_s=ends_unix_s)
     if (count := len(steps)) < settings.max_steps:
         what = f"seed {settings.seed}, {side}: {count} of {settings.max_steps} steps in {settings.minutes} min"
         raise TltError(what)

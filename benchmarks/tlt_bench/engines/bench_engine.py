@@ -71,8 +71,12 @@ async def started(*engines: "BenchEngine") -> AsyncIterator[None]:
 class BenchEngine:
     """An engine in a separate process. Start it with `started`."""
 
-    def __init__(self, name: str, start: StartEngine, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, start: StartEngine, variables: Mapping[str, str] | None = None, *, temperature: float = 1.0
+    ) -> None:
         self.name = name
+        self.temperature = temperature
+        """Of responses whose command names none."""
         self._start = start
         self.task = task_of(start.model)
         """What it is asked."""
@@ -138,11 +142,12 @@ class BenchEngine:
 
     async def generate(self, command: Generate) -> Timing:
         """Generate responses to all prompts at once."""
-        return await self._call(command, Timing)
+        return await self._call(self._sampled(command), Timing)
 
     async def profile(self, command: Profile) -> RoundProfile:
         """Generate responses and record some of their rounds. Takes seconds, since a trace is written and read."""
-        return await self._call(command, RoundProfile)
+        sampled = command.model_copy(update={"responses": self._sampled(command.responses)})
+        return await self._call(sampled, RoundProfile)
 
     async def counters(self) -> Counters:
         """Return the scheduler's counts since the last call. Takes a second."""
@@ -151,6 +156,11 @@ class BenchEngine:
     async def check_capture(self, command: CheckCapture) -> CaptureCheck:
         """Compare captured hidden states with transformers'."""
         return await self._call(command, CaptureCheck)
+
+    def _sampled(self, command: Generate) -> Generate:
+        return (
+            command if command.temperature is not None else command.model_copy(update={"temperature": self.temperature})
+        )
 
     async def _call(self, command: Frozen, expected: type[Reply]) -> Reply:
         assert self._process is not None  # noqa: S101 - inside the context

@@ -69,7 +69,8 @@ class Generate(Frozen):
     """Request ids; generated if empty."""
     max_new_tokens: tuple[int, ...]
     """Length of each response in tokens."""
-    temperature: float = 1.0
+    temperature: float | None = None
+    """None: the engine's, which `BenchEngine` fills in."""
     seed: int | None = None
     """Seed of the first request; request i uses seed + i. None means sampling without seeds."""
     switches: tuple[ArmSwitch, ...] = ()

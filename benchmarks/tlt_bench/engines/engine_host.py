@@ -164,7 +164,7 @@ class EngineHost:
                     request_id=RequestId(name),
                     token_ids=ids,
                     sampling=SamplingParams(
-                        temperature=command.temperature,
+                        temperature=1.0 if command.temperature is None else command.temperature,
                         max_new_tokens=tokens,
                         ignore_eos=True,
                         seed=None if command.seed is None else command.seed + place,

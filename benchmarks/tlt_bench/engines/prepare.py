@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import word_problems
+from countdown.deepening import deepened
 from countdown.model import CHECKPOINT
-from countdown.run import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.engines.commands import StartEngine
 from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER
@@ -21,6 +20,7 @@ from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.engine.device import CPU, detect
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
+from word_problems.settings import DRAFTER as SMOLLM2_DRAFTER
 
 SIMULATED_ACCEPT_LENGTH = 3.0
 """Simulated for a GPU model without a trained drafter: roughly the average of the TLT paper's drafters."""
@@ -38,7 +38,7 @@ SHALLOW = Path("demo-shallow")
 
 NO_DRAFTER = Path("none")
 
-SHIPPED: Final = {SMOLLM2.name: Path(word_problems.__file__).parents[1] / "drafter"}
+SHIPPED: Final = {SMOLLM2.name: SMOLLM2_DRAFTER}
 """Drafters of fetched models, by their names."""
 
 

@@ -41,7 +41,7 @@ class Group:
 
     prompt: list[int]
     names: list[str]
-    answers: list["asyncio.Future[TokenChunk]"]
+    answers: Sequence["asyncio.Future[TokenChunk]"]
 
 
 class Callers:

@@ -10,11 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from countdown.coordinator import Ledger
-from countdown.curriculum import reward
 from countdown.record import Response, Rollout, Side
-from countdown.task import Problem, verify
-from countdown.vocabulary import response_text
 from tlt_suite import BlockingClient, Sample, SamplingParams, Speculation, TokenChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What a response is worth."""
+
+    reward: float
+    correct: bool
+
+
+Grader = Callable[[Sample], Grade]
+"""Grades a response to a prompt of the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +56,19 @@ class Comparison:
     def roll_out(
         self,
         step: int,
-        problems: Sequence[Problem],
+        grader: Grader,
         prompt_ids: Sequence[Sequence[int]],
         samples: int,
         sampling: SamplingParams,
     ) -> tuple[SideResult, ...]:
         """Roll out every side; return the results in the order they ran."""
         order = self._sides if step % 2 == 0 else tuple(reversed(self._sides))
-        return tuple(self._roll_out(side, problems, prompt_ids, samples, sampling) for side in order)
+        return tuple(self._roll_out(side, grader, prompt_ids, samples, sampling) for side in order)
 
     def _roll_out(
         self,
         side: Side,
-        problems: Sequence[Problem],
+        grader: Grader,
         prompt_ids: Sequence[Sequence[int]],
         samples: int,
         sampling: SamplingParams,
@@ -90,16 +99,15 @@ class Comparison:
             side=side,
             began_unix_s=began_unix_s,
             seconds=seconds,
-            responses=tuple(graded(sample, problems[sample.prompt_index], sampling) for sample in finished),
+            responses=tuple(graded(sample, grader(sample)) for sample in finished),
             ledger=spent,
             drafter_version=self._ledger.drafter_version,
         )
         return SideResult(record=record, responses=responses)
 
 
-def graded(sample: Sample, problem: Problem, sampling: SamplingParams) -> Response:
-    """Grade a response."""
-    text = response_text(sample.response.token_ids)
+def graded(sample: Sample, grade: Grade) -> Response:
+    """Return the record of a response."""
     tokens = len(sample.response.token_ids)
     stats = sample.response.stats
     return Response(
@@ -107,7 +115,7 @@ def graded(sample: Sample, problem: Problem, sampling: SamplingParams) -> Respon
         sample=sample.sample_index,
         tokens=tokens,
         finished_s=sample.elapsed_s,
-        reward=reward(problem, text, length_tokens=tokens, cap_tokens=sampling.max_new_tokens or tokens),
-        correct=verify(problem, text),
+        reward=grade.reward,
+        correct=grade.correct,
         rounds=stats.rounds if stats else tokens,
     )

@@ -26,6 +26,13 @@ class Learning(Frozen):
     step: int
 
 
+class Stage(Frozen):
+    """A stage outside the steps has begun."""
+
+    kind: Literal["stage"] = "stage"
+    text: str
+
+
 class StepDone(Frozen):
     """A step is complete."""
 
@@ -33,7 +40,7 @@ class StepDone(Frozen):
     step: Step
 
 
-Event = Annotated[Progress | Learning | StepDone, Field(discriminator="kind")]
+Event = Annotated[Progress | Learning | Stage | StepDone, Field(discriminator="kind")]
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 

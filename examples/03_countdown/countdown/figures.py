@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
+from countdown.fresh import FreshScores, accept_length, adapted_over_frozen
 from countdown.record import Pairs, Run, Side, Step
 from tlt_common.domain.fleet import BUBBLES
 
@@ -14,7 +15,7 @@ NORMAL_95 = 1.96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A value with its range: minimum and maximum over steps, or a 95 % confidence interval for rewards."""
+    """A value with its range: minimum and maximum over steps, or a 95 % confidence interval."""
 
     value: float
     low: float
@@ -40,7 +41,7 @@ def figures(run: Run) -> dict[str, Figure]:
     found |= _identical([step.pairs for step in compared if step.pairs])
     for side in ("on", "off"):
         found |= _rewards(compared, side)
-    return found | _of_on_side(run)
+    return found | _of_on_side(run) | _of_fresh(run.fresh)
 
 
 def utilisation(steps: Sequence[Step]) -> float:
@@ -74,6 +75,18 @@ def _of_on_side(run: Run) -> dict[str, Figure]:
     return found | _over(
         run.steps, "bubble_utilisation", lambda step: utilisation([step]), total=utilisation(run.steps)
     )
+
+
+def _of_fresh(scores: FreshScores | None) -> dict[str, Figure]:
+    """Return the accept lengths of both drafters on fresh prompts."""
+    if scores is None:
+        return {}
+    ratio, low, high = adapted_over_frozen(scores)
+    return {
+        "accept_length_frozen": _single(accept_length(scores.frozen)),
+        "accept_length_adapted": _single(accept_length(scores.adapted)),
+        "adapted_over_frozen": Figure(value=ratio, low=low, high=high),
+    }
 
 
 def _identical(pairs: Sequence[Pairs]) -> dict[str, Figure]:

@@ -8,31 +8,36 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from countdown.job import Job, demo
 from countdown.record import Run
 from countdown.run import Observer, run
-from countdown.settings import DemoSettings, chosen
+from countdown.settings import chosen
 from tlt_common.errors import ConfigError, TltError
 from tlt_common.journal.files import files_in
 from tlt_local.interrupt import run as run_until_signalled
 
 
 def main(*, quick: bool, warm: bool, sampled: bool, out: Path) -> None:
-    """Run the demo in a terminal and write the report. Ctrl-C stops it and leaves no process running."""
+    """Run the demo in a terminal and write the report."""
+    show(demo(replace(chosen(quick=quick, warm=warm), paired=not sampled)), out)
+
+
+def show(job: Job, out: Path) -> None:
+    """Run a job in a terminal and write its report. Ctrl-C stops it and leaves no process running."""
     from countdown.report import write_report
     from countdown.report.terminal import last_screen
     from countdown.screen import Screen
 
-    settings = replace(chosen(quick=quick, warm=warm), paired=not sampled)
     console = Console(highlight=False, soft_wrap=True)
-    with Screen(console, settings) as screen:
-        record = recorded(settings, out, screen)
+    with Screen(console, job) as screen:
+        record = recorded(job, out, screen)
     report = write_report(record, out)
     console.print(last_screen(record, report))
 
 
-def recorded(settings: DemoSettings, out: Path, observer: Observer) -> Run:
+def recorded(job: Job, out: Path, observer: Observer) -> Run:
     """
-    Run the demo, write run.json and the journal to `out`, and return the run. On failure, copy the logs to `out`/logs.
+    Run a job, write run.json and the journal to `out`, and return the run. On failure, copy the logs to `out`/logs.
 
     Raises:
         ConfigError: `out` cannot be created.
@@ -50,13 +55,13 @@ def recorded(settings: DemoSettings, out: Path, observer: Observer) -> Run:
         directory = Path(scratch)
 
         async def body() -> None:
-            found.append(await run(settings, directory, journal, observer))
+            found.append(await run(job, directory, journal, observer))
 
         try:
             signal_number = run_until_signalled(body)
         except TltError as error:
             _keep_logs(directory, out / "logs")
-            typer.echo(f"tlt demo: {error.message}; logs are in {out / 'logs'}", err=True)
+            typer.echo(f"{job.subject.command}: {error.message}; logs are in {out / 'logs'}", err=True)
             raise typer.Exit(1) from None
         if not found:
             raise typer.Exit(128 + (signal_number or 0))

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from countdown.fresh import FreshScores
+from countdown.subject import Subject
 from tlt_common.config.base import Frozen
 
 Side = Literal["on", "off"]
@@ -109,7 +111,7 @@ class Step(Frozen):
 
     index: int
     mix: dict[int, float]
-    """Share of problems by the number of numbers they contain."""
+    """Share of problems by the number of numbers they contain; empty: the task has one kind of problem."""
     rollouts: tuple[Rollout, ...]
     """In execution order. In the demo, a step that began before the first drafter has no `off` side."""
     learn_began_unix_s: float
@@ -166,6 +168,14 @@ class Run(Frozen):
     steps: tuple[Step, ...]
     intervals: tuple[Interval, ...]
     swaps: tuple[Swap, ...]
+    subject: Subject = Subject()
+    fresh: FreshScores | None = None
+    """None: the run had no fresh prompts, or no drafter at its start or its end to compare."""
+
+    @property
+    def has_mix(self) -> bool:
+        """Whether the task has problems of several kinds."""
+        return any(step.mix for step in self.steps)
 
     @property
     def trained(self) -> tuple[Swap, ...]:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from countdown.coordinator import fleet_at
 from countdown.events import Event, StepDone, parsed
+from countdown.fresh import FreshScores
+from countdown.job import Job
 from countdown.machine import machine, versions
 from countdown.record import GIVEN, Interval, Run, Step, Swap
-from countdown.settings import DemoSettings
 from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.processes.children import end
@@ -24,8 +25,8 @@ from tlt_local.stack import Stack
 from tlt_local.watch import EVERY_S, fleets
 
 RECONNECT_S = 5.0
-PROMPT_TOKENS = 64
-"""Room for a prompt in addition to the longest response; determines the size of the KV caches."""
+RUN_DIRECTORY = "suite"
+"""Within the directory of the run: what the suite keeps, drafters among it."""
 STOP_S = 10.0
 LINE_BYTES = 16 * 2**20
 """Maximum length of an output line of the trainer: a step with all its responses."""
@@ -44,29 +45,30 @@ class Observer:
         """Called with the coordinator's view of the fleet, once per second."""
 
 
-async def run(settings: DemoSettings, directory: Path, journal: Path, observer: Observer) -> Run:
+async def run(job: Job, directory: Path, journal: Path, observer: Observer) -> Run:
     """
-    Run the demo. The served checkpoint and logs are written to `directory`, what a simulation needs to `journal`.
+    Run a job. Logs, drafters and what the job writes are in `directory`, what a simulation needs in `journal`.
 
     Raises:
         TltError: A component failed; the message names it and its log.
     """
     began_unix_s = time.time()
-    observer.on_stage("deepening the shipped policy for serving")
-    async with Stack(await suite(settings, directory, journal), say=observer.on_stage) as stack:
+    observer.on_stage("preparing the checkpoint")
+    async with Stack(await suite(job, directory, journal), say=observer.on_stage) as stack:
         start_up_s = time.time() - began_unix_s
-        ends_unix_s = began_unix_s + 60 * settings.minutes
-        steps = await train(settings, stack, directory, observer, ends_unix_s=ends_unix_s)
-        fleet = await fleet_at(stack.coordinator)
+        ends_unix_s = began_unix_s + 60 * job.settings.minutes
+        steps = await train(job, stack, directory, observer, ends_unix_s=ends_unix_s)
+        fleet, seen_unix_s = await fleet_at(stack.coordinator), time.time()
+    fresh = await _scored(job, directory, fleet, observer)
     return Run(
         began_unix_s=began_unix_s,
         ended_unix_s=time.time(),
         start_up_s=start_up_s,
         machine=machine(),
         versions=versions(),
-        settings=settings.described(),
+        settings=job.settings.described(),
         steps=tuple(steps),
-        intervals=_intervals(fleet, time.time()),
+        intervals=_intervals(fleet, seen_unix_s),
         swaps=tuple(
             Swap(
                 version=record.version,
@@ -76,27 +78,28 @@ async def run(settings: DemoSettings, directory: Path, journal: Path, observer: 
             )
             for record in fleet.drafters
         ),
+        subject=job.subject,
+        fresh=fresh,
     )
 
 
-async def suite(settings: DemoSettings, directory: Path, journal: Path) -> StackConfig:
+async def suite(job: Job, directory: Path, journal: Path) -> StackConfig:
     """
-    Write the served checkpoint, and return the configuration of the suite.
+    Return the configuration of the suite, with the checkpoint in place.
 
     Raises:
-        TltError: The shipped checkpoint cannot be read.
+        TltError: The checkpoint is missing or cannot be read.
     """
-    served = directory / "served"
-    await deepened(served)
+    settings = job.settings
     worker = {
-        "engine.context_length": str(settings.cap_tokens + PROMPT_TOKENS),
+        "engine.context_length": str(settings.cap_tokens + job.prompt_tokens),
         "engine.dtype": settings.dtype,
     }
     return StackConfig(
-        model=served,
+        model=await job.checkpoint(directory),
         workers=settings.workers,
         cores_per_worker=1,
-        run_dir=directory / "suite",
+        run_dir=directory / RUN_DIRECTORY,
         drafter=Path(settings.drafter) if settings.drafter else None,
         settings={
             "worker": worker,
@@ -107,48 +110,29 @@ async def suite(settings: DemoSettings, directory: Path, journal: Path) -> Stack
     )
 
 
-async def deepened(out: Path) -> None:
+async def train(job: Job, stack: Stack, directory: Path, observer: Observer, *, ends_unix_s: float) -> list[Step]:
     """
-    Write the deepened version of the shipped policy.
-
-    Raises:
-        TltError: The shipped checkpoint cannot be read.
-    """
-    # In a separate process, so that this one never loads torch, whose threads would disturb the measurement.
-    code = (
-        "from pathlib import Path; from countdown.model import CHECKPOINT, write_served_checkpoint;"
-        f"write_served_checkpoint(CHECKPOINT, Path({str(out)!r}))"
-    )
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
-    if await process.wait():
-        raise TltError("the shipped checkpoint cannot be read")
-
-
-async def train(
-    settings: DemoSettings, stack: Stack, directory: Path, observer: Observer, *, ends_unix_s: float
-) -> list[Step]:
-    """
-    Run the trainer program, which starts from the shipped policy, until it exits; return its steps.
+    Run the job's trainer until it exits; return its steps.
 
     Args:
-        settings: Settings of the run.
+        job: The job.
         stack: The running suite.
-        directory: Directory for the trainer's log.
+        directory: Directory of the run; the trainer's log is written to it.
         observer: Receives the progress.
         ends_unix_s: Time by which the last step should be finished.
 
     Raises:
         TltError: The trainer failed; the message names its log.
     """
-    settings_json = json.dumps(asdict(settings))
-    program = (sys.executable, "-m", "countdown.trainer")
-    command = [*program, stack.endpoint, stack.coordinator, str(ends_unix_s), settings_json]
+    program = (sys.executable, "-m", job.program)
+    told = (stack.endpoint, stack.coordinator, str(directory), str(ends_unix_s), json.dumps(asdict(job.settings)))
     log_file = directory / "trainer.log"
     observer.on_stage("starting the external trainer (TRL GRPO)")
     async with AsyncExitStack() as parts:
         log = parts.enter_context(log_file.open("wb"))
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *program,
+            *told,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             limit=LINE_BYTES,
@@ -171,6 +155,15 @@ async def train(
             lines = log_file.read_text(errors="replace").strip().splitlines()
             raise TltError(f"the trainer failed: {lines[-1] if lines else 'no error output'}; see {log_file}")
     return steps
+
+
+async def _scored(job: Job, directory: Path, fleet: Fleet, observer: Observer) -> FreshScores | None:
+    """Score the drafters; a run that took half an hour is not lost if that fails."""
+    try:
+        return await job.score(directory, fleet)
+    except TltError as error:
+        observer.on_stage(f"the drafters were not scored: {error.message}")
+        return None
 
 
 async def _follow(process: asyncio.subprocess.Process, on_event: Callable[[Event], None]) -> None:

@@ -8,15 +8,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from countdown.events import Event, Learning, Progress, StepDone
+from countdown.events import Event, Learning, Progress, Stage, StepDone
 from countdown.figures import utilisation
+from countdown.job import Job
 from countdown.record import Step
 from countdown.run import Observer
-from countdown.settings import DemoSettings
 from tlt_common.domain.fleet import Fleet
 
-OVERTIME_MINUTES = 0.5
-"""Time to stop the suite and write the report."""
 COLORS = {
     "rollout": "green",
     "training": "magenta",
@@ -28,30 +26,32 @@ COLORS = {
 }
 
 
-def first_screen(settings: DemoSettings) -> str:
+def first_screen(job: Job) -> str:
     """Describe what the run does and how long it takes."""
+    settings, subject = job.settings, job.subject
     compared = "with the same seeds" if settings.paired else "without seeds"
     drafter = (
-        "The run starts with the shipped drafter and trains it further."
+        "The run starts with a trained drafter and trains it further."
         if settings.drafter
         else "The run starts without a drafter: drafts come from sibling responses until idle workers have trained one."
     )
     return (
-        "TLT demo: an RL run whose idle workers train the drafter that speeds up its long tail\n"
-        f"  1. start the suite: gateway, coordinator, cache (embedded Redis), tuner, SGLang workers"
+        f"{subject.command}: an RL run whose idle workers train the drafter that speeds up its long tail\n"
+        f"  policy: {subject.policy}; task: {subject.task}; temperature {settings.temperature:g}\n"
+        "  1. start the suite: gateway, coordinator, cache (embedded Redis), tuner, SGLang workers"
         " with their spot trainers\n"
         "  2. run an external TRL GRPO trainer against it; once a drafter exists, every step's prompts are rolled out"
         f" twice\n     {compared}: with TLT on, and with speculation and lending off\n"
-        f"  3. write a report\nTakes about {settings.minutes + OVERTIME_MINUTES:.0f} minutes. {drafter}"
+        f"  3. write a report\nTakes about {settings.minutes + job.overtime_minutes:.0f} minutes. {drafter}"
     )
 
 
 class Screen(Observer):
     """Live view on a terminal; plain lines elsewhere."""
 
-    def __init__(self, console: Console, settings: DemoSettings) -> None:
+    def __init__(self, console: Console, job: Job) -> None:
         self._console = console
-        self._settings = settings
+        self._job = job
         self._activity = "starting"
         self._fleet: Fleet | None = None
         self._steps: list[Step] = []
@@ -59,7 +59,7 @@ class Screen(Observer):
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._view, transient=True)
 
     def __enter__(self) -> Self:
-        self._console.print(first_screen(self._settings))
+        self._console.print(first_screen(self._job))
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -87,6 +87,8 @@ class Screen(Observer):
                 self._activity = f"step {event.step}: {which}, {event.finished} of {event.total} responses"
             case Learning():
                 self._activity = f"step {event.step}: updating the policy"
+            case Stage():
+                self.on_stage(event.text)
             case StepDone():
                 self._add(event)
 

@@ -15,38 +15,37 @@ EAGER = {
     "score_every_tokens": "8192",
     "data.held_out_tokens": "1024",
     "nice": "5",
+    "own_session": "false",
 }
 """Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one. While
 the external trainer learns, which has GPUs of its own elsewhere, spot trainers get a quarter of the processors; with
-the default nice value it would be a tenth, with 0 a half, and learning would take three quarters longer."""
+the default nice value it would be a tenth, with 0 a half, and learning would take three quarters longer. In sessions of
+their own they would get a tenth, whatever the nice value of their threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DemoSettings:
+class RunSettings:
     """Settings of a run that differ from the suite's defaults."""
 
     max_steps: int = 48
     """Upper limit; the time limit usually ends a run earlier."""
-    minutes: float = 13.5
+    minutes: float
     """Length of the run, including start-up. No step begins that is expected to end later."""
     min_steps: int = 1
     """Steps to run even after the time limit."""
-    prompts: int = 12
-    """Prompts per step. A drafter learns from many different prompts: with 8, 24 and 65 it reaches 3.9, 5.6 and 6.7
-    tokens per round. One in eight is held out for scoring, without which no drafter is published."""
-    samples: int = 3
+    prompts: int
+    """Prompts per step."""
+    samples: int
     """Responses per prompt: the GRPO group size."""
-    cap_tokens: int = 1024
-    """Maximum response length, at which a tenth of the responses are truncated. A step takes as long as its longest
-    response, twice if it is compared; with 1536 tokens a slow machine gets through five steps."""
+    cap_tokens: int
+    """Maximum response length."""
+    temperature: float = 1.0
+    """Sampling temperature of all responses."""
     uniform_tokens: int | None = None
     """Length of every response, end token or not, so that there is no tail; None: the policy ends them."""
-    hold_steps: int = 1
-    """Steps with small problems only."""
-    shift_steps: int = 1
-    """Steps over which larger problems are introduced."""
-    learning_rate: float = 5e-5
-    """Batches of 32 responses are noisy: at 1e-4 the reward fell after six steps."""
+    learning_rate: float
+    warmup_steps: int
+    """Steps over which the learning rate rises."""
     seed: int = 0
     sides: tuple[Side, ...] = ("on", "off")
     """Sides on which each step is rolled out; the trainer learns from the first."""
@@ -70,6 +69,27 @@ class DemoSettings:
     def described(self) -> dict[str, str]:
         """Return the settings as text for the report."""
         return {name: str(value) for name, value in asdict(self).items()} | {"dtype": self.dtype}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSettings(RunSettings):
+    """Settings of a run of the tiny reasoner."""
+
+    minutes: float = 13.5
+    prompts: int = 12
+    """A drafter learns from many different prompts: with 8, 24 and 65 it reaches 3.9, 5.6 and 6.7 tokens per round.
+    One in eight is held out for scoring, without which no drafter is published."""
+    samples: int = 3
+    cap_tokens: int = 1024
+    """A tenth of the responses are truncated. A step takes as long as its longest response, twice if it is compared;
+    with 1536 tokens a slow machine gets through five steps."""
+    hold_steps: int = 1
+    """Steps with small problems only."""
+    shift_steps: int = 1
+    """Steps over which larger problems are introduced."""
+    learning_rate: float = 5e-5
+    """Batches of 32 responses are noisy: at 1e-4 the reward fell after six steps."""
+    warmup_steps: int = 2
 
 
 QUICK = DemoSettings(

@@ -80,7 +80,7 @@ _WORK: Final = (
     ("cakes", "bakes"),
 )
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
-_MARK: Final = re.compile(r"answer\W*", re.IGNORECASE)
+_MARK: Final = re.compile("answer", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,10 @@ def _product(rng: random.Random) -> Problem:
 def _shares(rng: random.Random) -> Problem:
     name, thing = rng.choice(_NAMES), rng.choice(_THINGS)
     friends, each = rng.randint(2, 9), rng.randint(2, 12)
-    text = f"{name} shares {friends * each} {thing} equally among {friends} friends. How many {thing} does each friend get?"
+    text = (
+        f"{name} shares {friends * each} {thing} equally among {friends} friends. "
+        f"How many {thing} does each friend get?"
+    )
     return Problem(text=text, answer=each)
 
 

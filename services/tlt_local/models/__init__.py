@@ -1,5 +1,5 @@
 """
-`tlt models`: small language models that package indexes hold, for tests, benchmarks and demos on machines without a hub.
+`tlt models`: small language models from the package index, for tests, benchmarks and demos without a model hub.
 
 Others may use `published`; `cli` uses the rest.
 """

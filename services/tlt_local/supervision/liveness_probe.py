@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
 
+from tlt_common.processes.core_waits import CoreWaits
 from tlt_common.rpc.addresses import PID, split
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
@@ -22,8 +23,9 @@ log = get_logger(__name__)
 PROBE_EVERY_S = 1.0
 ANSWER_S = 5.0
 """Timeout of one probe."""
-MAX_WAITING_SHARE = 0.5
-"""A process that waited longer for a core was starved, and may answer once it gets one."""
+SILENT_S = 1.5 * PROBE_EVERY_S
+"""Silence after which is noted how long a process has waited for cores: reading that for each answer would cost more
+than the probe."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,8 +38,8 @@ class _Watched:
     metrics: str
     answered_at_s: float
     """On the prober's clock."""
-    waited_s: float
-    """Time it had waited for a core when it answered last."""
+    silent: tuple[float, CoreWaits] | None = None
+    """When it was found silent, and how long its threads had waited for a core by then."""
     why: str = ""
     """Why the last probe failed; empty if it did not."""
     fails: bool = False
@@ -61,13 +63,20 @@ class _Watched:
         if not _is_marked(pid, mark):
             os.close(handle)
             return None
-        return cls(pid=pid, handle=handle, metrics=addresses["metrics"], answered_at_s=now_s, waited_s=waited_s(pid))
+        return cls(pid=pid, handle=handle, metrics=addresses["metrics"], answered_at_s=now_s)
 
     def answered(self, now_s: float) -> None:
-        self.answered_at_s, self.waited_s, self.why, self.fails = now_s, waited_s(self.pid), "", False
+        self.answered_at_s, self.silent, self.why, self.fails = now_s, None, "", False
 
-    def is_starved(self, silent_s: float) -> bool:
-        return waited_s(self.pid) - self.waited_s > MAX_WAITING_SHARE * silent_s
+    def note_silence(self, now_s: float) -> None:
+        if self.silent is None and now_s - self.answered_at_s >= SILENT_S:
+            self.silent = now_s, CoreWaits.of(self.pid)
+
+    def is_starved(self, now_s: float) -> bool:
+        if self.silent is None:
+            return False
+        since_s, before = self.silent
+        return CoreWaits.of(self.pid).is_starved_since(before, now_s - since_s)
 
     @property
     def has_exited(self) -> bool:
@@ -145,10 +154,11 @@ class LivenessProber:
             async for now_s in ticks:
                 for name, watched in tuple(self._watched.items()):
                     silent_s = now_s - watched.answered_at_s
+                    watched.note_silence(now_s)
                     if not watched.fails:
                         if silent_s < self._liveness_s or not watched.why:
                             continue
-                        if watched.is_starved(silent_s):
+                        if watched.is_starved(now_s):
                             watched.answered(now_s)
                             continue
                     log.error("process_hangs", process=name, pid=watched.pid, silent_s=silent_s, why=watched.why)
@@ -161,15 +171,6 @@ def _is_marked(pid: int, mark: str) -> bool:
         return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-
-
-def waited_s(pid: int) -> float:
-    """Return how long the main thread of a process has waited for a core; 0 once it has exited."""
-    try:
-        _, waiting_ns, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
-    except OSError:
-        return 0.0
-    return int(waiting_ns) * 1e-9
 
 
 async def _livez(address: str, context: ssl.SSLContext | None) -> tuple[bytes, str]:

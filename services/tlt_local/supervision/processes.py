@@ -188,8 +188,8 @@ class Supervised:
                 stderr=output,
                 env={**os.environ, **self._home.environment, **self._secrets},
                 # A group of its own: Ctrl-C reaches `tlt up` alone, which stops the others in order. Not a session of
-                # its own: Linux first divides CPU time among sessions, and applies priorities only within one. Spot
-                # trainers would then get as much as everything else together.
+                # its own: Linux first divides CPU time among sessions, and the services' is that of the program that
+                # started them. Only spot trainers leave it, for one with a small share (`trainer.own_session`).
                 process_group=0,
             )
         try:

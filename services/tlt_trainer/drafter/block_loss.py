@@ -70,7 +70,9 @@ def loss_of(
     return PassScores(loss=found.loss * share, hits=found.hits, accepted=found.accepted, counts=found.counts)
 
 
-def scores_of(drafter: BlockDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, drafts: int) -> PassScores:
+def scores_of(
+    drafter: BlockDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, drafts: int, temperature: float = 1.0
+) -> PassScores:
     """
     Return how well the first `drafts` drafts predict the policy.
 
@@ -80,7 +82,10 @@ def scores_of(drafter: BlockDrafter, embedding_VH: Tensor, head_VH: Tensor, pack
     """
     count = min(drafts, drafter.form.drafts)
     entries = torch.split(pack.scored[::SCORED_EVERY], -(-pack.tokens // ANCHOR_EVERY))
-    found = [_scores(drafter, embedding_VH, head_VH, pack, entries_A, count, 0.0) for entries_A in entries]
+    found = [
+        _scores(drafter, embedding_VH, head_VH, pack, entries_A, count, 0.0, temperature=temperature)
+        for entries_A in entries
+    ]
     return PassScores(
         loss=torch.stack([one.loss for one in found]).sum(),
         hits=torch.stack([one.hits for one in found]).sum(0),
@@ -97,17 +102,19 @@ def _scores(
     entries_A: Tensor,
     drafts: int,
     regression_weight: float,
+    *,
+    temperature: float = 1.0,
 ) -> PassScores:
     blocks = PackBlocks.behind(entries_A, pack, drafts)
     captured_PC = pack.hidden.to(head_VH.dtype)
     states_ANH = captured_PC[:, -drafter.form.hidden_size :][blocks.targets]
     with torch.no_grad():
-        shares_ANV = widened(functional.linear(states_ANH, head_VH)).softmax(-1)
+        shares_ANV = (widened(functional.linear(states_ANH, head_VH)) / temperature).softmax(-1)
     hidden_ANH = drafter(
         pack.next_ids[entries_A], pack.positions[entries_A] + 1, blocks.seen, captured_PC, pack.positions, embedding_VH
     )[:, :drafts]
     logits_ANV = widened(drafter.logits(hidden_ANH, pack.next_ids[blocks.targets - 1], head_VH))
-    log_ANV = logits_ANV.log_softmax(-1)
+    log_ANV = (logits_ANV / temperature).log_softmax(-1)
     losses_AN = -(shares_ANV * log_ANV).sum(-1)
     if regression_weight:
         distances_ANH = functional.smooth_l1_loss(widened(hidden_ANH), widened(states_ANH), reduction="none")

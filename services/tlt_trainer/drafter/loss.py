@@ -56,7 +56,7 @@ class PassScores:
     hits: Tensor
     """(passes,): entries whose most likely token matches the policy's."""
     accepted: Tensor
-    """(passes,): probabilities that a draft sampled at temperature 1 is accepted, one minus the total variation."""
+    """(passes,): probabilities that a sampled draft is accepted, one minus the total variation."""
     counts: Tensor
     """(passes,): scored entries."""
 
@@ -69,6 +69,7 @@ def unrolled_loss(
     *,
     passes: int | None = None,
     regression_weight: float | None = None,
+    temperature: float = 1.0,
 ) -> PassScores:
     """
     Run all passes. Only the drafter receives gradients. None: as the kind of drafter is trained.
@@ -79,7 +80,7 @@ def unrolled_loss(
     captured_PC = pack.hidden.to(head_VH.dtype)
     offsets_S = pack.layout.offsets[pack.scored]
     with torch.no_grad():
-        target = drafter.targets(captured_PC[pack.scored + 1], head_VH)
+        target = drafter.targets(captured_PC[pack.scored + 1], cooled(head_VH, temperature))
     turn, attend = drafter.angles(pack.positions), PackedAttention(pack.layout, drafter.form.layer_count)
     states, losses, hits, accepted, counts = drafter.begin(captured_PC), [], [], [], []
     weight = drafter.regression_weight if regression_weight is None else regression_weight
@@ -87,7 +88,7 @@ def unrolled_loss(
         guess = drafter(embedded, states, turn, attend)
         counted_S = offsets_S >= u  # pass u has no input before entry u
         guess_SH = guess.index_select(0, pack.scored)
-        logits_SD = widened(drafter.logits(guess_SH, head_VH))
+        logits_SD = widened(drafter.logits(guess_SH, head_VH)) / temperature
         log_SD = logits_SD.log_softmax(-1)
         entries_S = -(target.shares * log_SD).sum(-1)
         if weight:
@@ -105,3 +106,8 @@ def unrolled_loss(
         accepted=torch.stack(accepted),
         counts=torch.stack(counts),
     )
+
+
+def cooled(head_VH: Tensor, temperature: float) -> Tensor:
+    """Return a head whose logits are divided by the temperature."""
+    return head_VH if temperature == 1 else head_VH / temperature

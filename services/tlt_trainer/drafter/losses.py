@@ -8,6 +8,11 @@ from tlt_trainer.drafter.kinds.draft_model import AnyDrafter, DraftModel
 from tlt_trainer.drafter.loss import Pack, PassScores, unrolled_loss
 
 
+def learns_with_rows(drafter: AnyDrafter) -> bool:
+    """Return whether the loss can be that of some rows of the policy's head: it is the only table of tokens."""
+    return isinstance(drafter, DraftModel) and not drafter.form.trains_head
+
+
 def loss_of(
     drafter: AnyDrafter,
     embedding_VH: Tensor,
@@ -24,11 +29,13 @@ def loss_of(
     return unrolled_loss(chain, embedding_VH, head_VH, pack, passes=passes, regression_weight=regression_weight)
 
 
-def scores_of(drafter: AnyDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, drafts: int) -> PassScores:
-    """Return how well `drafts` consecutive drafts predict a pack."""
+def scores_of(
+    drafter: AnyDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, drafts: int, temperature: float = 1.0
+) -> PassScores:
+    """Return how well `drafts` consecutive drafts predict a pack, both sampled at this temperature."""
     if isinstance(drafter, BlockDrafter):
-        return block_loss.scores_of(drafter, embedding_VH, head_VH, pack, drafts=drafts)
-    return unrolled_loss(_chain(drafter), embedding_VH, head_VH, pack, passes=drafts)
+        return block_loss.scores_of(drafter, embedding_VH, head_VH, pack, drafts=drafts, temperature=temperature)
+    return unrolled_loss(_chain(drafter), embedding_VH, head_VH, pack, passes=drafts, temperature=temperature)
 
 
 def _chain(drafter: AnyDrafter) -> DraftModel:

@@ -22,8 +22,8 @@ class Score:
     hits: tuple[float, ...]
     """Share of positions whose most likely token it predicts."""
     accepted: tuple[float, ...]
-    """Probability that a draft sampled at temperature 1 is accepted: one minus the total variation. What counts when
-    responses are sampled; it also tells apart drafters that guess equally well."""
+    """Probability that a sampled draft is accepted: one minus the total variation. What counts when responses are
+    sampled; it also tells apart drafters that guess equally well."""
     policy_version: PolicyVersion = PolicyVersion(0)
     """Newest policy among those that generated the held-out data."""
 
@@ -34,7 +34,7 @@ class Score:
 
     @property
     def accept_length(self) -> float:
-        """Expected tokens per round at temperature 1, including the bonus token, of a chain with a draft per pass."""
+        """Expected tokens per round, including the bonus token, of a chain with a sampled draft per pass."""
         length, survives = 1.0, 1.0
         for share in self.accepted:
             survives *= share

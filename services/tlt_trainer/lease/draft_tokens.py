@@ -1,4 +1,7 @@
-"""Chooses the draft tokens of an EAGLE-3 drafter while it is trained: those the policy says most often."""
+"""
+Chooses the tokens that a drafter is trained on, those the policy says most often: the draft tokens of EAGLE-3, which
+are part of the drafter, or the rows of the policy's head that the loss of others compares.
+"""
 
 from collections.abc import Callable
 
@@ -21,7 +24,7 @@ COUNTED_TOKENS = 4096
 
 class DraftTokens:
     """
-    Keeps a learner's draft tokens those of recent responses. Does nothing for EAGLE, which has no choice.
+    Keeps a learner's tokens those of recent responses. Does nothing for block drafters, which have no choice.
 
     Args:
         counts: Tokens that the policy generated, counted by others.
@@ -42,7 +45,7 @@ class DraftTokens:
         self._turn = turn
         self._counts = counts
         self._allowed = allowed
-        self._is_ready = learner.tokens is None
+        self._is_ready = learner.tokens is None and learner.rows is None
 
     async def prepare(self) -> None:
         """Choose tokens if there are none; called before every micro-step, and does something at the first one only."""
@@ -56,15 +59,18 @@ class DraftTokens:
         Raises:
             torch.OutOfMemoryError: Memory is short; the tokens stay as they were.
         """
-        if self._learner.tokens is None:
+        if self._learner.tokens is None and self._learner.rows is None:
             return
         async with self._turn.of(Occupation.CHOOSING_TOKENS):
             if not self._allowed():  # lost while another task had its turn
                 return
             # A copy: more is counted meanwhile, by another thread than the device's.
-            coverage = await self._device.run(self._choose, self._counts.copy())
+            counts = self._counts.copy()
+            if (rows := self._learner.rows) is not None:
+                await self._device.run(rows.choose, counts)
+            else:
+                metrics.DRAFT_COVERAGE.set(await self._device.run(self._choose, counts))
         self._is_ready = True
-        metrics.DRAFT_COVERAGE.set(coverage)
 
     def _choose(self, counts: TokenCounts) -> float:
         before_D = self._tokens().numpy()

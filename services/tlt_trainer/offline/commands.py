@@ -1,18 +1,23 @@
 """`tlt drafter train` and `evaluate`: arguments in, files and JSON out."""
 
-from collections.abc import Callable
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tlt_common.errors import ConfigError
-from tlt_common.recorded_rollouts import RolloutFile
+from tlt_common.recorded_rollouts import RecordedRollout, RolloutFile
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.drafter.shared_weights import read_config
 from tlt_trainer.lease.device import torch_device
 from tlt_trainer.offline.beginning import Beginning, WantedDrafter, beginning, published
+from tlt_trainer.offline.course import Progress
 from tlt_trainer.offline.exporting import require_empty
-from tlt_trainer.offline.training import SCORED_DRAFTS, Epoch, OfflineTraining
+from tlt_trainer.offline.training import SCORED_DRAFTS, OfflineTraining
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -23,47 +28,88 @@ def train_to(
     to: Path,
     wanted: WantedDrafter,
     *,
+    work: Path | None,
     passes: int | None,
     epochs: int,
     seed: int,
     device: str,
-    report: Callable[[Epoch], None],
+    say: Callable[[str], None],
+    report: Callable[[Progress], None],
 ) -> dict[str, Any]:
     """
-    Train a drafter and write it; return its score.
+    Train a drafter and write it; return its score, and the curve of its training.
 
     Args:
         model: Directory of the policy's checkpoint.
         data: File of rollouts.
         to: Directory to write, absent or empty.
         wanted: Which drafter to begin with.
+        work: Directory of states and checkpoints, removed at the end; None: beside `to`.
         passes: Passes of an unrolled step; None: as many as the kind is trained with.
         epochs: Passes over the data.
         seed: Seed of the order.
         device: One of `DEVICES`.
-        report: Called after every pass.
+        say: Called with a line about what begins.
+        report: Called after every part of a pass over the data.
 
     Raises:
         ConfigError: An argument is invalid; the message names it and what is accepted.
         WeightsError: The policy's weights cannot be read, or a loss is not finite.
     """
     require_empty(to)
-    begin = beginning(wanted, read_config(model))
+    target = read_config(model)
+    begin = beginning(wanted, target)
     rollouts = list(RolloutFile(path=data, vocab_size=begin.form.vocab_size))
+    work = work or to.with_name(f"{to.name}.work")
+    asked = {
+        "--model": fingerprint(json.dumps(target, sort_keys=True).encode()),
+        "--data": fingerprint(data.read_bytes()),
+        **{f"--{name}": value for name, value in (("epochs", epochs), ("seed", seed), ("passes", passes))},
+        **{f"--{name.replace('begin', 'from')}": value for name, value in asdict(wanted).items()},
+    }
     training = _training(model, begin, device, passes=passes)
     try:
         to.mkdir(parents=True, exist_ok=True)  # before hours of training
-        files, score = training.train(rollouts, epochs=epochs, seed=seed, report=report)
+        _make_room(work, rollouts, begin)
+        about_s = training.estimated_s(rollouts, epochs)
+        say(f"{len(rollouts)} responses, {epochs} passes: about {about_s / 60:.0f} minutes of {device} time")
+        say(f"interrupted, the same command continues from {work}")
+        files, score, course = training.train(rollouts, work, asked, epochs=epochs, seed=seed, report=report)
         for name, content in files.items():
             write_whole(to / name, content)
+        shutil.rmtree(work)
     except OSError as error:
-        raise ConfigError(f"--to: {to} cannot be written: {error}", field="to") from error
-    return described(score, training.coverage(rollouts))
+        raise ConfigError(f"--to: {to} or {work} cannot be written: {error}", field="to") from error
+    return described(score, training.coverage(rollouts)) | {"seconds": round(course.seconds), "curve": course.curve}
 
 
-def evaluate(source: str, model: Path, data: Path, *, drafts: int, device: str) -> dict[str, Any]:
+def fingerprint(content: bytes) -> str:
+    """Return what tells this content from any other."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _make_room(work: Path, rollouts: Sequence[RecordedRollout], begin: Beginning) -> None:
     """
-    Score a drafter on all responses of a file, with chains of `drafts` drafts.
+    Raises:
+        ConfigError: The disk lacks room for the states.
+        OSError: The directory cannot be made.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    state_bytes = 2 * begin.form.hidden_size * (1 + len(begin.form.layers))
+    needed = state_bytes * sum(len(rollout.token_ids) for rollout in rollouts)
+    if (free := shutil.disk_usage(work).free) < needed:
+        raise ConfigError(
+            f"--work: {work} has {free / 1e9:.1f} GB free; the states of {len(rollouts)} responses need "
+            f"{needed / 1e9:.1f} GB",
+            field="work",
+        )
+
+
+def evaluate(
+    source: str, model: Path, data: Path, *, drafts: int, device: str, temperature: float = 1.0
+) -> dict[str, Any]:
+    """
+    Score a drafter on all responses of a file, with chains of `drafts` drafts sampled at this temperature.
 
     Raises:
         ConfigError: An argument is invalid; the message names it and what is accepted.
@@ -72,14 +118,14 @@ def evaluate(source: str, model: Path, data: Path, *, drafts: int, device: str) 
     _, drafter = published(source, read_config(model), "source")
     rollouts = list(RolloutFile(path=data, vocab_size=drafter.form.vocab_size))
     training = _training(model, drafter, device, drafts=drafts)
-    return described(training.score(rollouts), training.coverage(rollouts))
+    return described(training.score(rollouts, temperature=temperature), training.coverage(rollouts))
 
 
 def described(score: Score, coverage: float) -> dict[str, Any]:
     """
     Return a score as JSON.
 
-    That is: shares of drafts that are the policy's most likely tokens, and that are accepted at temperature 1; what a
+    That is: shares of drafts that are the policy's most likely tokens, and that are accepted when sampled; what a
     chain yields; and the share of the responses' tokens that can be drafted.
     """
     return {

@@ -9,6 +9,7 @@ from typing import Never, Protocol
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.processes.children import failure_of
+from tlt_common.processes.core_waits import CoreWaits
 from tlt_common.rpc.addresses import split
 from tlt_common.rpc.channel import connect
 from tlt_worker.checkpoints.model_config import read_config
@@ -29,6 +30,11 @@ class Child(Protocol):
     @property
     def problem(self) -> str:
         """Why it exited the last time; empty: it did not, or did not say."""
+        ...
+
+    @property
+    def waits(self) -> CoreWaits:
+        """How long its threads have waited for a core."""
         ...
 
     def kill(self) -> None:

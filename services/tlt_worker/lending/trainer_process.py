@@ -10,6 +10,7 @@ from typing import Never
 
 from tlt_common.aio import backoff
 from tlt_common.processes.children import end, send
+from tlt_common.processes.core_waits import CoreWaits
 from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry import metrics
@@ -50,6 +51,11 @@ class TrainerProcess:
     def pid(self) -> int | None:
         """Of the process; None: there is none."""
         return self._process.pid if self._process else None
+
+    @property
+    def waits(self) -> CoreWaits:
+        """How long its threads have waited for a core; empty if there is no process."""
+        return CoreWaits() if self._process is None else CoreWaits.of(self._process.pid)
 
     def kill(self) -> None:
         """Kill the process; it is restarted."""
@@ -103,34 +109,57 @@ class TrainerProcess:
 
 class TrainerWatch:
     """
+    Kills a trainer that does not answer, unless it gets no core to answer on.
+
     A trainer that starts is not judged until it has answered once: on a busy machine its imports take minutes.
 
     Args:
         answers: Whether the last call to the trainer was answered.
         kill: Kills its process, which is restarted.
+        waits: Returns how long its threads have waited for a core.
         limit_s: Seconds without an answer, counted while this process ran on schedule; None never kills it.
     """
 
-    def __init__(self, *, answers: Callable[[], bool], kill: Callable[[], None], limit_s: float | None) -> None:
+    def __init__(
+        self,
+        *,
+        answers: Callable[[], bool],
+        kill: Callable[[], None],
+        waits: Callable[[], CoreWaits],
+        limit_s: float | None,
+    ) -> None:
         self._answers = answers
         self._kill = kill
+        self._waits = waits
         self._limit_s = limit_s
         self._answered_at_s: float | None = None
+        self._silent_waits = CoreWaits()
+        """When it fell silent."""
+        self._is_silent = False
 
     def restarted(self) -> None:
         """Wait for the first answer of a new process."""
-        self._answered_at_s = None
+        self._answered_at_s, self._is_silent = None, False
 
     async def run(self) -> Never:
         """Run until cancelled."""
         async with aclosing(ScheduleClock().ticks()) as ticks:
             async for now_s in ticks:
                 if self._answers():
-                    self._answered_at_s = now_s
+                    self._answered_at_s, self._is_silent = now_s, False
                 elif self._answered_at_s is not None and self._limit_s is not None:
-                    silent_s = now_s - self._answered_at_s
-                    if silent_s >= self._limit_s:
-                        log.error("trainer_hangs", silent_s=silent_s)
-                        self.restarted()
-                        self._kill()
+                    self._judge(now_s, now_s - self._answered_at_s, self._limit_s)
         raise AssertionError("a clock does not end")
+
+    def _judge(self, now_s: float, silent_s: float, limit_s: float) -> None:
+        if not self._is_silent:
+            self._is_silent, self._silent_waits = True, self._waits()
+        if silent_s < limit_s:
+            return
+        if self._waits().is_starved_since(self._silent_waits, silent_s):
+            log.warning("trainer_starved", silent_s=silent_s)
+            self._answered_at_s, self._is_silent = now_s, False  # another limit before it is judged again
+            return
+        log.error("trainer_hangs", silent_s=silent_s)
+        self.restarted()
+        self._kill()

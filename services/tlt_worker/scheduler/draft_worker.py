@@ -32,7 +32,9 @@ KEEP_UP_ROUNDS = 64
 """
 Rounds without the drafter after which it processes what it skipped, which bounds the delay of the next drafting round.
 
-Such a pass takes at most a third of a round (`tlt bench switch`, `on_rounds_50`), i.e. 1/200 of the time spent off.
+Such a pass takes at most a third of a round (`tlt bench switch`, `on_rounds_50`), i.e. 1/200 of the time spent off; of
+a larger batch on a CPU as much as a round. While no drafting arm is likely to run soon it is left out: what ends before
+one runs is then never processed.
 """
 
 
@@ -47,6 +49,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     chain: EagerChain | None
     """Drafts chains on a CPU; None: SGLang's steps do."""
     layout: ProposalLayout
+    keeps_up: bool = False
+    """Whether to process what was skipped once this round has skipped, too; decided by rank 0."""
     idle: bool
     """No drafter has been loaded yet: its passes would cost time for nothing."""
     building: Arm | None = None
@@ -156,7 +160,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     def _draft_extend_for_decode(self, batch: Any, batch_result: Any, **kw: Any) -> None:
         if self.sources.source(self.arm) is not None and not batch.forward_mode.is_idle():
             self.skip(batch, batch_result)
-            if self.is_behind(batch):
+            if self.keeps_up:
                 self.keep_up(batch)
             return
         self._extend(batch, batch_result, **kw)
@@ -234,8 +238,12 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             self._skipped = dict(newest) | {req.rid: self._skipped[req.rid] for req in batch.reqs}
 
     def is_behind(self, batch: Any) -> bool:
-        """Whether the drafter is due to process what it skipped."""
-        return self._skipped_rounds >= KEEP_UP_ROUNDS and len(batch.reqs) < self.keep_up_below and not self.idle
+        """Whether the drafter is due to process what it skipped, if it skips one more round."""
+        return self._skipped_rounds + 1 >= KEEP_UP_ROUNDS and len(batch.reqs) < self.keep_up_below and not self.idle
+
+    def must_keep_up(self, batch: Any) -> bool:
+        """Whether states would soon be replaced before the drafter has processed them."""
+        return self._skipped_rounds * len(batch.reqs) >= self.backlog.max_rows // 2
 
     def keep_up(self, batch: Any) -> None:
         """

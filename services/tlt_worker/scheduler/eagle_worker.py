@@ -166,7 +166,9 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             find=lambda arm: self.sources.find(arm, batch),
             kv_tokens=sum(req.seqlen for req in batch.reqs),
         )
-        return Decision(self.arms.number(choice.arm), self.sources.found(choice.arm) or None)
+        drafts = self._draft_worker
+        keeps_up = drafts.is_behind(batch) and (drafts.must_keep_up(batch) or self.switch.drafter_pays(len(batch.reqs)))
+        return Decision(self.arms.number(choice.arm), self.sources.found(choice.arm) or None, keeps_up)
 
     def _forward(self, launched: LaunchedRound, decision: Decision, batch: Any, *args: Any, **kw: Any) -> Any:
         if _runs_prompts(batch):
@@ -183,6 +185,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             if launched.choice is None:  # rank 0 made it
                 launched.choice = self.switch.followed(arm)
             self.sources.agree(arm, decision.rest or [])
+            self._draft_worker.keeps_up = decision.keeps_up
             with self.arms.running(arm):
                 result = self._run(arm, batch, *args, **kw)
         self.sources.launched(batch, result)
@@ -196,7 +199,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             return result
         result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
         self._draft_worker.skip(batch, result)
-        if self._draft_worker.is_behind(batch):
+        if self._draft_worker.keeps_up:
             with self._drafting():
                 self._draft_worker.keep_up(batch)
         return result

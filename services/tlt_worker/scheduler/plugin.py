@@ -32,7 +32,7 @@ class How(StrEnum):
     AROUND = "around"
     """Wrap a function through SGLang's hook registry; the hook receives the original first."""
     SET = "set"
-    """Set a name that is None on this device: the registry would replace every None in SGLang."""
+    """Set a name that is None on this device, where the registry would replace every None in SGLang, or torch's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
+    from tlt_worker.scheduler.gloo_devices import SharedDevicesGloo
     from tlt_worker.scheduler.launched_round import copy_with_states, take_before_the_drafter
     from tlt_worker.scheduler.policy_load import experts_apart, report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
@@ -95,6 +96,7 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
         _around("model_loader.loader.DefaultModelLoader._get_weights_iterator", experts_apart),
         _around("state_capturer.routed_experts.RoutedExpertsCapturer.create", routed_experts.room_for_verification),
         _around("state_capturer.base.BaseTopkCapturer.on_forward_end", routed_experts.keep_until_processed),
+        Hook(target="torch.distributed.distributed_c10d.ProcessGroupGloo", how=How.SET, replacement=SharedDevicesGloo),
     ]
     if settings is None or settings.experiment.lossless:
         found += _sampling_hooks(cpu=cpu)

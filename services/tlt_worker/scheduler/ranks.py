@@ -36,6 +36,8 @@ class Decision(NamedTuple):
     """Index of the arm; `NOTHING`: the round does not decode."""
     rest: Any = None
     """What else the ranks need, such as drafts that were found; None in most rounds, which then need no more."""
+    keeps_up: bool = False
+    """Whether the drafter processes what it skipped after this round, if it skips this one too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Ranks:
         except Exception as raised:  # noqa: BLE001 - raised below, once the other ranks know
             error, failure = raised, f"{type(raised).__name__}: {raised}"
         has_more = bool(messages) or made.rest is not None or failure is not None
-        dist.broadcast(torch.tensor([made.number, has_more]), group=self.group, group_src=0)
+        dist.broadcast(torch.tensor([made.number, has_more, made.keeps_up]), group=self.group, group_src=0)
         if has_more:
             box = [_More(messages, made.rest, failure)]
             dist.broadcast_object_list(box, group=self.group, group_src=0)
@@ -127,11 +129,11 @@ class Ranks:
         return made
 
     def _follow(self, handle: Callable[[Told], object]) -> Decision:
-        told = torch.empty(2, dtype=torch.int64)
+        told = torch.empty(3, dtype=torch.int64)
         dist.broadcast(told, group=self.group, group_src=0)
-        number, has_more = told.tolist()
+        number, has_more, keeps_up = told.tolist()
         if not has_more:
-            return Decision(number)
+            return Decision(number, keeps_up=bool(keeps_up))
         box: list[Any] = [None]
         dist.broadcast_object_list(box, group=self.group, group_src=0)
         more: _More = box[0]
@@ -139,7 +141,7 @@ class Ranks:
             handle(message)
         if more.failure is not None:
             raise LeaderError(more.failure)
-        return Decision(number, more.rest)
+        return Decision(number, more.rest, bool(keeps_up))
 
     def failed_together(self, what: Iterable[object]) -> bool:
         """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from countdown.figures import figures
+from countdown.fresh import FreshScores, PromptScore
 from countdown.record import GIVEN, Difference, Interval, Pairs, Response, Rollout, Run, Side, Step, Swap
 from countdown.report import last_screen, write_report
 from countdown.report.chart import draw
@@ -17,6 +18,7 @@ from countdown.report.facts import compare_rewards, facts
 from countdown.report.palette import SHADES
 from countdown.report.timeline import document_in, track_of
 from countdown.report.words import training
+from countdown.subject import Subject
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.timeline import STATES, UNKNOWN, LaneRow, TimelineDocument, Window
 from tlt_coordinator.http.embedded import script
@@ -237,6 +239,44 @@ def test_a_run_without_drafter_says_so(tmp_path: Path, run: Run) -> None:
     assert "No step of this run began with a drafter" in text
     assert "The mix of problems did not change" in text
     assert len(last_screen(bare, tmp_path).splitlines()) == 4
+
+
+def test_the_drafter_at_the_start_is_compared_with_the_newest(run: Run, tmp_path: Path) -> None:
+    frozen, adapted = (
+        tuple(PromptScore(tokens=100, accepted=(share, share)) for share in shares)
+        for shares in ((0.4, 0.5), (0.5, 0.6))
+    )
+    scored = run.model_copy(update={"fresh": FreshScores(temperature=0.6, frozen=frozen, adapted=adapted)})
+    page, screen = write_report(scored, tmp_path).read_text(encoding="utf-8"), last_screen(scored, tmp_path)
+    ratio = figures(scored)["adapted_over_frozen"]
+    assert "answered 2 fresh prompts" in page
+    assert "chains of 2 drafts sampled at temperature 0.6" in page
+    assert f"<b>{ratio.value:.3f}</b> times as many" in page
+    assert f"the drafter at the start yields {figures(scored)['accept_length_frozen'].value:.2f}" in screen
+    assert len(screen.splitlines()) == 4
+
+
+def test_a_task_with_one_kind_of_problem_has_no_mix(run: Run, tmp_path: Path) -> None:
+    plain = run.model_copy(update={"steps": tuple(step.model_copy(update={"mix": {}}) for step in run.steps)})
+    page = write_report(plain, tmp_path).read_text(encoding="utf-8")
+    assert page.count("<svg ") == 6
+    assert "numbers per problem" not in page
+    assert "<th scope=col>numbers</th>" not in page
+    assert "Every step has new prompts of the same kind." in page
+
+
+def test_the_page_says_which_policy_was_trained_on_what(run: Run, tmp_path: Path, page: str) -> None:
+    assert (
+        "a tiny reasoner of 3.3 million parameters, sampled at temperature 1; the task is the Countdown task." in page
+    )
+    subject = Subject(command="tlt demo-x", make="make x", bench="bench x", policy="a <b>", task="sums", reward="Some.")
+    other = run.model_copy(update={"subject": subject, "settings": {"temperature": "0.6"}})
+    told = write_report(other, tmp_path).read_text(encoding="utf-8")
+    assert (
+        "The policy is a &lt;b&gt;, sampled at temperature 0.6; the task is sums. GRPO trains all parameters." in told
+    )
+    for said in ("tlt demo-x", "<pre>make x</pre>", "<pre>bench x</pre>", "Some."):
+        assert said in told
 
 
 def test_a_run_without_a_step_is_refused(tmp_path: Path, run: Run) -> None:

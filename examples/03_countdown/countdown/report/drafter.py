@@ -16,9 +16,11 @@ def accept_length(run: Run) -> str:
     origin = run.steps[0].rollouts[0].began_unix_s
 
     def paint(figure: Figure) -> None:
-        accepted, held_out, mix = figure.subplots(3, 1, sharex=True, height_ratios=(2.4, 1, 0.9))
+        heights = (2.4, 1, 0.9) if run.has_mix else (2.4, 1)
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+        accepted, held_out, *mixes = panels
         swaps = [(swap.at_unix_s - origin) / 60 for swap in run.swaps]
-        for axes in (accepted, held_out, mix):
+        for axes in panels:
             plain(axes)
             for at in swaps:
                 axes.axvline(at, color=STATES["training"], linewidth=0.7, alpha=0.55)
@@ -28,12 +30,13 @@ def accept_length(run: Run) -> str:
         held_out.set_ylabel("held-out\ntop-1")
         if run.swaps:
             held_out.yaxis.set_major_formatter("{x:.0%}")
-        times = [(step.side("on").began_unix_s + step.side("on").seconds / 2 - origin) / 60 for step in run.steps]
-        mix.plot(times, [mean_count(step) for step in run.steps], "o-", color=MIX[2], markersize=4)
-        mix.set_ylabel("numbers per\nproblem")
-        mix.set_xlabel("minutes")
+        for mix in mixes:
+            times = [(step.side("on").began_unix_s + step.side("on").seconds / 2 - origin) / 60 for step in run.steps]
+            mix.plot(times, [mean_count(step) for step in run.steps], "o-", color=MIX[2], markersize=4)
+            mix.set_ylabel("numbers per\nproblem")
+        panels[-1].set_xlabel("minutes")
 
-    return draw("accept", "Accept length over time, with drafter swaps", 4.9, paint)
+    return draw("accept", "Accept length over time, with drafter swaps", 4.9 if run.has_mix else 4.1, paint)
 
 
 def bubbles(run: Run) -> str:

@@ -15,10 +15,6 @@ NAME: Final = "report.html"
 
 STYLE: Final = Path(__file__).with_name("style.css")
 
-REPEAT: Final = """<p>Run the demo from a clean clone:</p><pre>make demo</pre>
-<p>Print the figures only, as JSON:</p><pre>tlt bench rollout --json -</pre>
-<p>Everything on this page is computed from <a href="run.json">run.json</a> in the same directory.</p>"""
-
 
 def write_report(run: Run, directory: Path) -> Path:
     """
@@ -36,12 +32,15 @@ def write_report(run: Run, directory: Path) -> Path:
 
 def _page(run: Run) -> str:
     began = datetime.fromtimestamp(run.began_unix_s, tz=UTC)
+    command = escape(run.subject.command)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>TLT demo, {began:%Y-%m-%d}</title><style>{css()}{STYLE.read_text(encoding='utf-8')}</style></head>"
-        f"<body><main><header><p class=eyebrow>TLT demo &middot; {began:%Y-%m-%d %H:%M} UTC &middot; "
-        f"{escape(run.machine)}</p><h1>{words.title(run)}</h1>{_headline(run)}<p class=lead>{words.comparison(run)}</p>"
+        f"<title>{command}, {began:%Y-%m-%d}</title>"
+        f"<style>{css()}{STYLE.read_text(encoding='utf-8')}</style></head>"
+        f"<body><main><header><p class=eyebrow>{command} &middot; {began:%Y-%m-%d %H:%M} UTC &middot; "
+        f"{escape(run.machine)}</p><h1>{words.title(run)}</h1>{_headline(run)}"
+        f"<p class=lead>{words.policy(run)} {words.comparison(run)}</p>"
         f"</header>{''.join(_sections(run))}</main>{script()}</body></html>\n"
     )
 
@@ -91,7 +90,7 @@ def _sections(run: Run) -> list[str]:
             _figure(speed.step_times(run), f"{_ratios(run, *SPEEDS)} {RATE}"),
         ),
         _section("Tail", _figure(speed.tails(run), f"{TAIL} {_ratios(run, 'tail')}")),
-        _section("Drafter", _figure(drafter.accept_length(run), ACCEPT)),
+        _section("Drafter", _figure(drafter.accept_length(run), _accept(run)) + words.fresh(run)),
         _section(
             "Idle worker time",
             _figure(
@@ -100,10 +99,10 @@ def _sections(run: Run) -> list[str]:
             + tables.ledger(run),
         ),
         *_responses(run),
-        _section("Training", _figure(samples.training(run), TRAINING)),
+        _section("Training", _figure(samples.training(run), f"{TRAINING} {escape(run.subject.reward)}")),
         _section("All figures", f"{tables.all_figures(run)}<h3>Every step</h3>{tables.steps(run)}"),
         _section("Settings, machine, versions", _origin(run)),
-        _section("Reproduce", REPEAT),
+        _section("Reproduce", _repeat(run)),
     ]
 
 
@@ -138,17 +137,27 @@ LENGTHS: Final = "Response lengths. The lines coincide where both sides generate
 TAIL: Final = "Mean time to the completion of the longest tenth of the responses, which are the same on both sides."
 ACCEPT: Final = (
     "Top: tokens per request and round in each <b class=on>on</b> rollout, including the bonus token, labelled with "
-    "the step; 1 is decoding without speculation. Green lines mark drafter swaps. Middle: share of held-out positions "
-    "at which each drafter's first guess was right. Bottom: mean count of numbers per problem."
+    "the step; 1 is decoding without speculation. Green lines mark drafter swaps. Below: share of held-out positions "
+    "at which each drafter's first guess was right."
 )
+MIX: Final = "Bottom: mean count of numbers per problem."
 BUBBLE: Final = (
     "Worker-seconds without a request while lending was enabled (the <b class=on>on</b> rollout and learning), and the "
     "share used to train the drafter."
 )
-TRAINING: Final = (
-    "Error bars: standard error over the step's responses. The reward of a correct answer is 1 minus a small penalty "
-    "for its length."
-)
+TRAINING: Final = "Error bars: standard error over the step's responses."
+
+
+def _accept(run: Run) -> str:
+    return f"{ACCEPT} {MIX}" if run.has_mix else ACCEPT
+
+
+def _repeat(run: Run) -> str:
+    return (
+        f"<p>Run it from a clean clone:</p><pre>{escape(run.subject.make)}</pre>"
+        f"<p>Print the figures only, as JSON:</p><pre>{escape(run.subject.bench)}</pre>"
+        '<p>Everything on this page is computed from <a href="run.json">run.json</a> in the same directory.</p>'
+    )
 
 
 def _ratios(run: Run, *names: str) -> str:

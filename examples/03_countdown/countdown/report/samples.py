@@ -29,11 +29,13 @@ def rewards(run: Run) -> str:
 
 
 def training(run: Run) -> str:
-    """Draw mean reward and accuracy of both sides per step, and the step's mix of problems."""
+    """Draw mean reward and accuracy of both sides per step, and the step's mix of problems if they are of kinds."""
     known = facts(run)
+    heights = (1.6, 1.6, 1) if run.has_mix else (1.6, 1.6)
 
     def paint(figure: Figure) -> None:
-        reward, accuracy, mix = figure.subplots(3, 1, sharex=True, height_ratios=(1.6, 1.6, 1))
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+        reward, accuracy, *mixes = panels
         for at, (side, colour) in zip((-0.07, 0.07), SIDES, strict=True):
             with_side = [fact.step if side == "on" or fact.step.is_compared else None for fact in known]
             rollouts = [step.side(side) for step in with_side if step]
@@ -48,10 +50,11 @@ def training(run: Run) -> str:
         accuracy.yaxis.set_major_formatter("{x:.0%}")
         for axes in (reward, accuracy):
             plain(axes)
-        _mix(mix, known)
-        name_steps(mix, known)
+        for mix in mixes:
+            _mix(mix, known)
+        name_steps(panels[-1], known)
 
-    return draw("training", "Reward and accuracy of both sides per step, and the mix of problems", 4.6, paint)
+    return draw("training", "Reward and accuracy of both sides per step", 4.6 if run.has_mix else 3.6, paint)
 
 
 def _overlay(figure: Figure, on: list[float], off: list[float], unit: str) -> None:

@@ -41,11 +41,12 @@ def ledger(run: Run) -> str:
 
 def steps(run: Run) -> str:
     """Return one row per step."""
+    numbers = ("numbers",) if run.has_mix else ()
     head = (
-        "step", "numbers", "first", "rollout off, s", "on, s", "learn, s", "step speedup", "tail off, s", "on, s",
+        "step", *numbers, "first", "rollout off, s", "on, s", "learn, s", "step speedup", "tail off, s", "on, s",
         "tail speedup", "identical", "accept length", "drafter", "reward off", "on", "idle used",
     )  # fmt: skip
-    return _table(head, [_step(fact) for fact in facts(run)])
+    return _table(head, [_step(fact, has_mix=run.has_mix) for fact in facts(run)])
 
 
 def pairs(values: Mapping[str, str]) -> str:
@@ -59,12 +60,12 @@ def _range(figure: Figure) -> tuple[str, str]:
     return f"{figure.low:.3f}", f"{figure.high:.3f}"
 
 
-def _step(fact: StepFacts) -> tuple[str, ...]:
+def _step(fact: StepFacts, *, has_mix: bool) -> tuple[str, ...]:
     on, pairs = fact.step.side("on"), fact.step.pairs
     off = fact.step.side("off") if fact.step.is_compared else None
     return (
         str(fact.step.index),
-        f"{mean_count(fact.step):.1f}",
+        *((f"{mean_count(fact.step):.1f}",) if has_mix else ()),
         fact.step.rollouts[0].side,
         f"{off.seconds:.1f}" if off else DASH,
         f"{on.seconds:.1f}",

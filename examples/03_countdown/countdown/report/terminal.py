@@ -48,4 +48,14 @@ def _source(run: Run, found: dict[str, Figure]) -> str:
     cold = found.get("accept_length_cold")
     last = found.get("accept_length_last") or cold
     grown = f"from {cold.value:.2f} to {last.value:.2f}" if cold and last else "by an unknown number of"
-    return f"Accept length changed {grown} tokens per round. {training(run)}"
+    return f"Accept length changed {grown} tokens per round.{_adapted(found)} {training(run)}"
+
+
+def _adapted(found: dict[str, Figure]) -> str:
+    if (ratio := found.get("adapted_over_frozen")) is None:
+        return ""
+    frozen, adapted = found["accept_length_frozen"].value, found["accept_length_adapted"].value
+    return (
+        f" On fresh prompts, the drafter at the start yields {frozen:.2f} and the newest {adapted:.2f} "
+        f"({ratio.value:.3f} times as many; 95 % interval {ratio.low:.3f}-{ratio.high:.3f})."
+    )

@@ -39,6 +39,16 @@ def title(run: Run) -> str:
     return f"Training steps ran {times(step)} as fast, and their tails {times(found['tail_speedup'])}{lossless}"
 
 
+def policy(run: Run) -> str:
+    """Say which policy is trained on what, and how it is sampled."""
+    subject = run.subject
+    temperature = run.settings.get("temperature", "1")  # of runs before it was recorded
+    return (
+        f"The policy is {escape(subject.policy)}, sampled at temperature {float(temperature):g}; the task is "
+        f"{escape(subject.task)}. GRPO trains {escape(subject.trained)}."
+    )
+
+
 def comparison(run: Run) -> str:
     """Describe what was compared, and how."""
     if not run.compared:
@@ -129,6 +139,23 @@ def training(run: Run) -> str:
     return f"{spent}. {swapped} after {minutes:.1f} minutes."
 
 
+def fresh(run: Run) -> str:
+    """Compare the drafter that the run started with to the newest one, as a paragraph; empty without fresh prompts."""
+    if run.fresh is None:
+        return ""
+    found = figures(run)
+    frozen, adapted, ratio = (
+        found[name] for name in ("accept_length_frozen", "accept_length_adapted", "adapted_over_frozen")
+    )
+    return (
+        f"<p>After training, the policy answered {len(run.fresh.frozen)} fresh prompts, and no drafter was trained on "
+        f"the responses. On them, the drafter that the run started with yields {frozen.value:.2f} tokens per round, "
+        f"the newest one {adapted.value:.2f}: <b>{ratio.value:.3f}</b> times as many (95&nbsp;% interval "
+        f"{ratio.low:.3f}&ndash;{ratio.high:.3f}, over prompts). Computed for chains of "
+        f"{len(run.fresh.frozen[0].accepted)} drafts sampled at temperature {run.fresh.temperature:g}.</p>"
+    )
+
+
 def samples(name: str, result: Comparison) -> str:
     """State the result of a Kolmogorov-Smirnov test."""
     verdict = (
@@ -198,7 +225,8 @@ def _curriculum(run: Run) -> str:
     change = " Accept length changed from {:.2f} to {:.2f} between the first and the last step with a drafter."
     drafter = change.format(*accepted) if accepted else ""
     if first.mix == last.mix:
-        return f"<b>Prompts.</b> The mix of problems did not change.{drafter}"
+        mix = "The mix of problems did not change." if run.has_mix else "Every step has new prompts of the same kind."
+        return f"<b>Prompts.</b> {mix}{drafter}"
     tokens = [median(response.tokens for response in step.side("on").responses) for step in (first, last)]
     return (
         f"<b>Prompt shift.</b> The problems change from {mean_count(first):.1f} to {mean_count(last):.1f} numbers "

@@ -101,6 +101,10 @@ class ArmSwitching:
         """Return the arms that can run with `batch` requests, off first."""
         return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))
 
+    def drafter_pays(self, batch: int) -> bool:
+        """Whether an arm that needs the drafter is likely to run soon with `batch` requests, as far as is known."""
+        return bool(self.forced) or self.bandit.drafter_pays(batch)
+
     def complete(self, done: ArmChoice, accepted: Sequence[int]) -> None:
         """
         Record a round that is being processed: accepted draft tokens per request.

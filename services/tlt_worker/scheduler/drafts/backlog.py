@@ -39,6 +39,8 @@ class Backlog:
     slot_count: int
     """Slots of the cache, S. The value S itself means no slot."""
     limit_bytes: int
+    max_rows: int = 0
+    """Rows that fit; 0 before the first were stored."""
     _next: int = 0
     _hidden: Tensor | None = field(default=None, repr=False)
     """[W, H]"""
@@ -52,7 +54,8 @@ class Backlog:
 
     def put(self, slots_K: Tensor, hidden_KH: Tensor, tokens_K: Tensor) -> None:
         """Store the states of slots whose tokens the target has just computed."""
-        max_rows = max(1, min(self.slot_count, self.limit_bytes // (hidden_KH.shape[1] * hidden_KH.element_size())))
+        row_bytes = hidden_KH.shape[1] * hidden_KH.element_size()
+        max_rows = self.max_rows = max(1, min(self.slot_count, self.limit_bytes // row_bytes))
         slots_K, hidden_KH, tokens_K = slots_K[-max_rows:], hidden_KH[-max_rows:], tokens_K[-max_rows:]
         hidden_WH, tokens_W, row_of_S = self._room(max_rows, slots_K, hidden_KH, tokens_K)
         rows_K = torch.arange(self._next, self._next + len(slots_K), device=slots_K.device)

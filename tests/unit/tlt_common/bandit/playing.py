@@ -12,6 +12,8 @@ from tlt_common.domain.tuner import Posterior
 
 SHORT, LONG = chain(3), chain(7)
 PATIENT = BanditConfig(epsilon=0.0, hold_rounds=1)
+FREE = BanditConfig(epsilon=0.0, hold_rounds=1, exploration_share=1.0)
+"""Lets trials cost whatever they do."""
 batches = st.integers(1, 200)
 seeds = st.integers(0, 2**32)
 rewards = st.floats(1e-3, 1e6)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tlt_common.bandit.playing import LONG, PATIENT, SHORT, play, posterior
+from tests.unit.tlt_common.bandit.playing import FREE, LONG, PATIENT, SHORT, play, posterior
 from tlt_common.bandit import (
     TRIAL_ROUNDS,
     Bandit,
@@ -27,8 +27,8 @@ def test_what_the_fleet_knows_is_taken_the_same_in_any_order_and_as_often_as_it_
 
 
 def test_with_another_drafter_every_learned_arm_is_unknown_again() -> None:
-    bandit = Bandit([LONG, ngram(4)], PATIENT, seed=0)
-    play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=20)
+    bandit = Bandit([LONG, ngram(4)], FREE, seed=0)
+    play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=200)
     bandit.drafter_changed()
     assert play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=4)[: TRIAL_ROUNDS + 1] == [LONG] * 3 + [
         OFF
@@ -45,12 +45,28 @@ def test_a_verified_chain_tells_what_a_shorter_one_keeps() -> None:
 
 
 def test_with_another_drafter_the_drafting_arms_are_tried_again_and_nothing_old_is_reported() -> None:
-    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
-    play(bandit, {OFF: 2.0, SHORT: 1.0, LONG: 0.5}, batch=1, rounds=20)
+    bandit = Bandit(DEFAULT_ARMS, FREE, seed=0)
+    play(bandit, {OFF: 2.0, SHORT: 1.0, LONG: 0.5}, batch=1, rounds=200)
     bandit.drafter_changed()
     assert bandit.windows() == ()
     tried = play(bandit, {OFF: 2.0, SHORT: 3.0, LONG: 4.0}, batch=1, rounds=20)
     assert set(tried) == {LONG}  # whose rounds say what the short chain would keep
+
+
+def test_after_a_poor_drafter_the_next_one_waits_until_its_trial_is_affordable() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    play(bandit, {OFF: 2.0, SHORT: 0.5, LONG: 0.25}, batch=1, rounds=20)
+    bandit.drafter_changed()
+    tried = play(bandit, {OFF: 2.0, SHORT: 3.0, LONG: 4.0}, batch=1, rounds=20_000)
+    assert set(tried[:100]) == {OFF}
+    assert tried[-1] == LONG
+
+
+def test_after_a_good_drafter_the_next_one_is_tried_at_once() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    play(bandit, {OFF: 2.0, SHORT: 3.0, LONG: 4.0}, batch=1, rounds=20)
+    bandit.drafter_changed()
+    assert play(bandit, {OFF: 2.0, SHORT: 1.0, LONG: 1.0}, batch=1, rounds=3) == [LONG] * 3
 
 
 def test_another_drafter_changes_nothing_for_arms_that_do_not_use_it() -> None:

@@ -17,11 +17,15 @@ from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError
 from tlt_common.recorded_rollouts import RecordedRollout, RolloutFile
 from tlt_trainer.cli import app
+from tlt_trainer.data.pack import collate
 from tlt_trainer.drafter.files import to_files
-from tlt_trainer.drafter.shared_weights import read_config, trained_format
+from tlt_trainer.drafter.shared_weights import SharedWeights, read_config, trained_format
 from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.learner import Learner
+from tlt_trainer.offline import training
 from tlt_trainer.offline.beginning import WantedDrafter, beginning, published
+from tlt_trainer.offline.commands import train_to
+from tlt_trainer.offline.course import Progress
 from tlt_trainer.offline.exporting import export_to
 from tlt_trainer.offline.states import frames_of as captured
 from tlt_worker.checkpoints.drafter import next_drafter
@@ -257,3 +261,59 @@ def test_arguments_are_checked_before_anything_is_loaded(policy: TinyPolicy, dat
         arguments = [part for pair in {**good, option: value}.items() for part in pair]
         with pytest.raises(ConfigError, match=message):
             CliRunner().invoke(app, ["train", *arguments], catch_exceptions=False)
+
+
+def test_an_interrupted_training_continues_to_the_same_drafter(
+    policy: TinyPolicy, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "AT_ONCE", 8)
+    monkeypatch.setattr(training, "SAVE_EVERY_S", 0.0)
+
+    def run(name: str, stop_at: int = 99, **changes: Any) -> dict[str, Any]:
+        reports = list[Progress]()
+
+        def report(now: Progress) -> None:
+            reports.append(now)
+            if len(reports) == stop_at:
+                raise KeyboardInterrupt
+
+        options: dict[str, Any] = {"passes": 2, "epochs": 2, "seed": 0, "device": "cpu", "work": None, **changes}
+        found = train_to(
+            policy.directory, data, tmp_path / name, WantedDrafter(), say=lambda _: None, report=report, **options
+        )
+        assert reports[-1].tokens == reports[-1].total_tokens
+        assert [now.score is not None for now in reports][-1]
+        return found
+
+    whole = run("whole")
+    assert not (tmp_path / "whole.work").exists()
+    for stop_at in (3, 2):
+        with pytest.raises(KeyboardInterrupt):
+            run("resumed", stop_at)
+    with pytest.raises(ConfigError, match="was begun with another --seed; continue with the same, or remove it"):
+        run("resumed", seed=1)
+    resumed = run("resumed")
+    assert resumed["accept_length"] == whole["accept_length"]
+    assert [point[0] for point in resumed["curve"]] == [point[0] for point in whole["curve"]]
+    one, other = (load_file(tmp_path / name / WEIGHTS_FILE) for name in ("whole", "resumed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_damaged_course_is_refused(policy: TinyPolicy, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "course.json").write_text("{")
+    common = ("--model", policy.directory, "--data", data, "--device", "cpu", "--work", tmp_path / "work")
+    with pytest.raises(ConfigError, match=r"--work: .* cannot be continued: .*; remove it"):
+        tlt("train", *common, "--to", tmp_path / "to")
+
+
+def test_a_score_at_a_temperature_is_that_of_divided_logits(policy: TinyPolicy) -> None:
+    learner = Learner(policy.form, CPU)
+    learner.share(policy.shared)
+    pack = collate(frames_of(policy, 4, seed=1, tokens=32), CPU)
+    warm = learner.tally(pack)
+    cold = learner.tally(pack, temperature=0.5)
+    learner.share(SharedWeights(embedding=policy.shared.embedding, head=policy.shared.head * 2))
+    assert learner.tally(pack).accepted == pytest.approx(cold.accepted, rel=1e-3)
+    assert cold.hits == warm.hits
+    assert cold.accepted != warm.accepted

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tlt_common.processes.core_waits import CoreWaits, ThreadTimes
 from tlt_worker.lending.trainer_process import TrainerWatch
 
 pytestmark = pytest.mark.looptime
@@ -13,7 +14,13 @@ class Trainer:
     def __init__(self, limit_s: float | None = 30.0) -> None:
         self.answers = False
         self.kills = 0
-        self.watch = TrainerWatch(answers=lambda: self.answers, kill=self.kill, limit_s=limit_s)
+        self.waiting_share = 0.0
+        """Share of its time in which its thread waits for a core."""
+        self.watch = TrainerWatch(answers=lambda: self.answers, kill=self.kill, waits=self.waits, limit_s=limit_s)
+
+    def waits(self) -> CoreWaits:
+        now_s = asyncio.get_running_loop().time()
+        return CoreWaits({1: ThreadTimes(ran_s=now_s, waited_s=self.waiting_share * now_s, runnable=True)})
 
     def kill(self) -> None:
         self.kills += 1
@@ -66,4 +73,16 @@ async def test_without_a_limit_it_is_never_killed() -> None:
     await trainer.after(1)
     trainer.answers = False
     assert await trainer.after(10_000) == 0
+    watching.cancel()
+
+
+async def test_a_trainer_that_gets_no_core_is_spared_until_it_gets_one() -> None:
+    trainer = Trainer()
+    watching = asyncio.create_task(trainer.watch.run())
+    trainer.answers = True
+    await trainer.after(1)
+    trainer.answers, trainer.waiting_share = False, 0.9
+    assert await trainer.after(1000) == 0
+    trainer.waiting_share = 0.0  # and does not answer though it could
+    assert await trainer.after(65) == 1
     watching.cancel()

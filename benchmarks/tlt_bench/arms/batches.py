@@ -1,0 +1,87 @@
+"""The bandit and each of its arms against off, by batch size: what choosing costs where nothing is to be gained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
+from tlt_bench.engines.commands import Generate, Timing
+from tlt_bench.ratios import Figures, best, over
+
+BANDIT = "bandit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesPlan:
+    """Amount of measurement: tokens of a response and repeats by batch size."""
+
+    tokens: dict[int, int]
+    repeats: int
+    warm_tokens: int
+    """Of responses before the measured ones, by which the bandit knows its arms: it meets a drafter once, and decodes
+    with it for minutes."""
+
+
+FULL = BatchesPlan(tokens={1: 256, 4: 256, 8: 256, 16: 192}, repeats=4, warm_tokens=96)
+QUICK = BatchesPlan(tokens={1: 128, 8: 128}, repeats=2, warm_tokens=64)
+
+
+async def measure_batches(engine: BenchEngine, arms: Sequence[str], plan: BatchesPlan) -> Figures:
+    """
+    Measure the bandit and all arms in turn at each batch size.
+
+    Args:
+        engine: A running engine with these arms.
+        arms: Arms; `off` among them.
+        plan: Amount of measurement.
+    """
+    found, names = Figures(), (BANDIT, *arms)
+    for batch, tokens in plan.tokens.items():
+        log(f"bandit and arms at batch {batch}")
+        timings: dict[str, list[Timing]] = {name: [] for name in names}
+        switches = caught_up = 0
+        for repeat in range(plan.repeats + 1):
+            for place, name in enumerate(rotated(names, repeat)):
+                await engine.force_arms(*() if name == BANDIT else (name,))
+                # Separate prompts: otherwise earlier responses to the same prompt would be retrieved.
+                prompts = engine.task.hard(batch, seed=1000 * batch + repeat * len(names) + place)
+                length = tokens if repeat else plan.warm_tokens
+                timing = await engine.generate(Generate(prompts=prompts, max_new_tokens=(length,) * batch))
+                if not repeat:
+                    continue
+                timings[name].append(timing)
+                if name == BANDIT:
+                    counted = await engine.counters()
+                    switches, caught_up = switches + counted.switches, caught_up + counted.caught_up_tokens
+        found.merge(figures_at(batch, timings))
+        rounds = sum(max(timing.rounds) for timing in timings[BANDIT])
+        found.notes[f"bandit_bs{batch}"] = (
+            f"{switches} changes of the arm in {rounds} rounds; the drafter caught up with {caught_up} tokens"
+        )
+    return found
+
+
+def figures_at(batch: int, timings: Mapping[str, Sequence[Timing]]) -> Figures:
+    """Return the figures of one batch size, from timings by name: of the bandit, of off, and of other arms."""
+    found, suffix = Figures(), f"bs{batch}"
+    for kind, speed in (("", _by_time), ("_cpu", _by_processor_time)):
+        speeds = {name: [speed(each) for each in answers] for name, answers in timings.items()}
+        bandit = speeds.pop(BANDIT)
+        for arm, mine in speeds.items():
+            if arm != "off":
+                found.add(f"{arm}_over_off{kind}_{suffix}", over(mine, speeds["off"]))
+        fastest = best(speeds)
+        found.add(f"{BANDIT}_over_off{kind}_{suffix}", over(bandit, speeds["off"]))
+        found.add(f"{BANDIT}_over_best{kind}_{suffix}", over(bandit, speeds[fastest]))
+        found.notes[f"best_arm{kind}_{suffix}"] = fastest
+    for name, answers in timings.items():
+        if name != "off":
+            found.add(f"{name}_accept_{suffix}", [each.accept_length for each in answers])
+    return found
+
+
+def _by_time(timing: Timing) -> float:
+    return timing.rate
+
+
+def _by_processor_time(timing: Timing) -> float:
+    return timing.window_tokens / timing.window_cpu_s

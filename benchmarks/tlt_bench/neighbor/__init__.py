@@ -1,0 +1,1 @@
+"""`tlt bench neighbor`: what other programs get while spot trainers run, and what an idle suite takes."""

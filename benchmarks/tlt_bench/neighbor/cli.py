@@ -1,0 +1,26 @@
+"""Options of `tlt bench neighbor`. Imports no torch, so that --help stays fast."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def neighbor(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Start each suite once, with shorter turns.")] = False,
+    model: Annotated[
+        Path | None, typer.Option(help="Directory of a checkpoint. Default: the demo's, deepened to 24 layers.")
+    ] = None,
+) -> None:
+    """
+    Measure what a program in another Linux session gets beside a suite of two workers: 10 minutes on 2 cores.
+
+    A busy loop runs while both spot trainers train, and while the suite is idle, with `trainer.own_session` and
+    without, in turns. Reports its share of a core, how long `sleep 3` takes, and what the idle suite uses itself.
+    """
+    from tlt_bench.neighbor.measure import FULL, QUICK, measure
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure(model, QUICK if quick else FULL).write(json)

@@ -1,0 +1,47 @@
+"""A run that can be demonstrated: which policy is served, and which program trains it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from countdown.deepening import served_checkpoint
+from countdown.fresh import FreshScores
+from countdown.settings import DemoSettings, RunSettings
+from countdown.subject import Subject
+from tlt_common.domain.fleet import Fleet
+
+
+async def no_scores(directory: Path, fleet: Fleet) -> FreshScores | None:
+    """Score nothing, for runs without fresh prompts."""
+    del directory, fleet
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A run: its settings, and what belongs to its policy."""
+
+    settings: RunSettings
+    subject: Subject
+    program: str
+    """Module of the trainer. Called with the rollout endpoint, the coordinator, the directory of the run, the time by
+    which its last step should be finished, and the settings as JSON; prints events (`countdown.events`)."""
+    prompt_tokens: int
+    """Room for a prompt in addition to the longest response; determines the size of the KV caches."""
+    checkpoint: Callable[[Path], Awaitable[Path]]
+    """Returns the directory of the checkpoint to serve; may write it to the directory of the run, which is given."""
+    score: Callable[[Path, Fleet], Awaitable[FreshScores | None]] = no_scores
+    """Scores drafters after the run, given its directory and the fleet at its end."""
+    overtime_minutes: float = 0.5
+    """Time that stopping the suite, scores and the report take."""
+
+
+def demo(settings: DemoSettings) -> Job:
+    """Return the run of the tiny reasoner."""
+    return Job(
+        settings=settings,
+        subject=Subject(),
+        program="countdown.trainer",
+        prompt_tokens=64,
+        checkpoint=served_checkpoint,
+    )

@@ -1,0 +1,88 @@
+"""`tlt drafter`: the trainer's commands, and `collect`, which needs a suite."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tlt_trainer.cli import app
+
+__all__ = ["app"]
+
+REPORT_EVERY_S = 10.0
+
+
+@app.command()
+def collect(
+    model: Annotated[Path, typer.Option(metavar="DIR", help="Checkpoint of the policy.")],
+    prompts: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Prompts: an object per line with messages (a conversation), prompt (text) or prompt_token_ids.",
+        ),
+    ],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="File for the responses; one that exists is continued.")],
+    samples: Annotated[int, typer.Option(min=1, help="Responses to each prompt.")] = 1,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Temperature: that of your run.")] = 1.0,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a response: that of your run.")] = 1024,
+    at_once: Annotated[int, typer.Option(min=1, help="Responses that are generated at once.")] = 64,
+    endpoint: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Rollout endpoint of a suite that serves the policy. Default: start one."
+        ),
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the started suite's workers. Repeatable."),
+    ] = None,
+) -> None:
+    """
+    Collect the policy's own responses to your prompts, for `tlt drafter train`.
+
+    Starts a suite for the time it takes, or uses one that runs. If interrupted, the same command continues: responses
+    are written as they finish. Says how long it will take once some are there.
+    """
+    import time
+
+    from tlt_common.errors import ConfigError
+    from tlt_local.collecting.collect import Collected, Collection
+    from tlt_local.collecting.collect import collect as run_collection
+    from tlt_local.interrupt import run
+
+    if endpoint and settings:
+        raise ConfigError("--set applies to a suite that is started; accepted: without --endpoint", field="set")
+    for one in settings or ():
+        if "=" not in one:
+            raise ConfigError(f"--set is {one!r}; accepted: KEY=VALUE", field="set")
+    asked = Collection(
+        model=model,
+        prompts=prompts,
+        to=to,
+        samples=samples,
+        temperature=temperature,
+        max_new_tokens=max_new_tokens,
+        at_once=at_once,
+        endpoint=endpoint,
+        settings=tuple((key, value) for key, _, value in (one.partition("=") for one in settings or ())),
+    )
+    said_s = 0.0
+
+    def report(now: Collected) -> None:
+        nonlocal said_s
+        if now.done < now.wanted and time.monotonic() - said_s < REPORT_EVERY_S:
+            return
+        said_s = time.monotonic()
+        speed = now.tokens / max(1e-9, now.seconds)
+        typer.echo(
+            f"{now.done} of {now.wanted} responses, {speed:.0f} tokens/s, {now.left_s / 60:.0f} minutes left", err=True
+        )
+
+    async def body() -> None:
+        found = await run_collection(asked, say=lambda line: typer.echo(line, err=True), report=report)
+        typer.echo(f"{found.done} responses are in {to}")
+
+    if signal_number := run(body):
+        typer.echo(f"interrupted; the same command continues {to}", err=True)
+        raise typer.Exit(128 + signal_number)

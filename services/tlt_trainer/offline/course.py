@@ -1,0 +1,101 @@
+"""
+The course of offline training: where it is, its learner, its curve. It is on disk, so that what was interrupted
+continues.
+
+Written whole at most once a minute; of an interruption, what was learned since then is learned again.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tlt_common.documents import json_of
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.whole_file import write_whole
+from tlt_trainer.drafter.score import Score
+from tlt_trainer.learned import Snapshot
+from tlt_trainer.store.checkpoint_files import from_files, to_files
+
+COURSE_FILE: Final = "course.json"
+SLOTS: Final = ("even", "odd")
+"""Directories of checkpoints, written in turns: an interrupted write leaves the other."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Course:
+    """Where training is."""
+
+    asked: dict[str, Any]
+    """What it was begun with: policy, data and options."""
+    epoch: int = 0
+    """Passes over the data that are complete."""
+    part: int = 0
+    """Parts of the current pass that are complete."""
+    seconds: float = 0.0
+    """Spent on states and steps, without scoring."""
+    curve: list[list[float]] = field(default_factory=list)
+    """Points of [states trained on, seconds, accept length]."""
+    places: dict[str, list[int]] = field(default_factory=dict)
+    """Of the stored states: first one and number, by response."""
+    saves: int = 0
+    """How often it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where training is, after a part of a pass over the data."""
+
+    epoch: int
+    """The current pass, from 1."""
+    tokens: int
+    """States trained on so far."""
+    total_tokens: int
+    """States to train on, in all passes."""
+    seconds: float
+    """Spent on states and steps so far, in all runs."""
+    left_s: float
+    """Seconds left at the speed of this run."""
+    loss: float
+    """Mean over the part, per scored entry of a micro-step."""
+    score: Score | None
+    """On held-out prompts; None: not scored this time."""
+
+
+def begun(directory: Path, asked: dict[str, Any]) -> tuple[Course, Snapshot | None]:
+    """
+    Return the course to continue, and its learner; a new one without a learner if there is none.
+
+    Raises:
+        ConfigError: What is there was begun with something else, or is damaged.
+    """
+    file = directory / COURSE_FILE
+    if not file.exists():
+        return Course(asked=asked), None
+    try:
+        course = Course(**json_of(file.read_bytes()))
+        slot = directory / SLOTS[course.saves % 2]
+        snapshot = from_files({path.name: path.read_bytes() for path in slot.iterdir()})
+    except (OSError, ValueError, TypeError, KeyError, WeightsError) as error:
+        raise ConfigError(f"--work: {directory} cannot be continued: {error}; remove it", field="work") from error
+    if different := [name for name, value in asked.items() if course.asked.get(name) != value]:
+        raise ConfigError(
+            f"--work: {directory} was begun with another {different[0]}; continue with the same, or remove it",
+            field="work",
+        )
+    return course, snapshot
+
+
+def save(directory: Path, course: Course, snapshot: Snapshot) -> None:
+    """
+    Write the course.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    course.saves += 1
+    slot = directory / SLOTS[course.saves % 2]
+    slot.mkdir(exist_ok=True)
+    for name, content in to_files(snapshot).items():
+        write_whole(slot / name, content)
+    write_whole(directory / COURSE_FILE, json.dumps(asdict(course)).encode())

@@ -1,0 +1,46 @@
+"""What exploration may cost."""
+
+EXPLORATION_SHARE = 0.01
+"""
+Maximum share of the rounds' time that may be lost to arms other than the best.
+
+Without a limit, one choice in twenty explores, at whatever price: with eight requests and a drafter that is hardly ever
+right, a chain of seven loses eight rounds of off at a time, and rollouts took 5 % longer than without a drafter
+(`tlt bench engine --part batches`).
+"""
+
+SAVES_S = 120.0
+"""Seconds of rounds of which the share is saved up at most, or else what the dearest exploration so far would cost:
+hours without any must not pay for minutes with too many."""
+
+
+class ExplorationBudget:
+    """
+    Time lost by rounds of other arms than the best, against a share of all rounds' time. Pure.
+
+    An exploration that begins when its expected cost is affordable may cost more, such as when the drafter first
+    catches up with what it skipped. Then the next one waits until the difference is saved. So what is lost over any
+    rounds is at most the share of their time, what was lent at once, and what one exploration costs more than expected.
+    """
+
+    __slots__ = ("_dearest_s", "_saved_s", "_share")
+
+    def __init__(self, share: float = EXPLORATION_SHARE) -> None:
+        self._share = share
+        self._saved_s = 0.0
+        self._dearest_s = share * SAVES_S
+
+    def ran(self, elapsed_s: float, lost_s: float = 0.0) -> None:
+        """Count a round, and how much longer it took than the best arm takes for as many tokens; negative: shorter."""
+        self._saved_s = min(self._dearest_s, self._saved_s + self._share * elapsed_s - lost_s)
+
+    def affords(self, cost_s: float, *, lent_s: float = 0.0) -> bool:
+        """
+        Return whether an exploration that is expected to lose so much may begin; one that loses nothing may.
+
+        Args:
+            cost_s: Expected loss.
+            lent_s: Seconds that it may take before they are saved.
+        """
+        self._dearest_s = max(self._dearest_s, cost_s)
+        return cost_s <= 0.0 or cost_s <= self._saved_s + lent_s
