@@ -14,6 +14,9 @@ from tlt_gateway.http.text.template import DEFAULT, sources_of
 from tlt_gateway.http.text.tokenizer import load_tokenizer
 from word_problems.task import draw_problems
 
+FIRST_SEED = 10_000_000
+"""The shipped drafter was trained on problems with seeds below a million."""
+
 
 class Task(Protocol):
     """What a policy is asked."""
@@ -59,7 +62,7 @@ class WordProblems:
 
     def hard(self, count: int, *, seed: int) -> Prompts:
         """Return word problems."""
-        return tuple(self.prompt(problem.prompt) for problem in draw_problems(count, seed=seed))
+        return tuple(self.prompt(problem.prompt) for problem in draw_problems(count, seed=FIRST_SEED + seed))
 
     def mixed(self, count: int, *, seed: int) -> Prompts:
         """Return word problems: there is one kind."""

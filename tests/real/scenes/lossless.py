@@ -14,7 +14,7 @@ from tlt_worker.experiment import Experiment
 
 ARMS = ("off", "chain-3", "chain-7-top1", "tree-3x4-8", "ngram-4")
 SETTINGS = ("T 1.0", "T 0.6 top-p 0.9", cases.SEEDED)
-RESPONSES, TOKENS = 24, 48
+RESPONSES, TOKENS = 18, 40
 """Of an arm; every token is compared."""
 
 
