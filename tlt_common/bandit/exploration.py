@@ -5,8 +5,8 @@ EXPLORATION_SHARE = 0.01
 Maximum share of the rounds' time that may be lost to arms other than the best.
 
 Without a limit, one choice in twenty explores, at whatever price: with eight requests on a CPU and a drafter that is
-hardly ever right, four rounds of a chain of seven lose the time of six rounds of off, and engines decoded 5 % slower than
-without a drafter (`tlt bench engine --part batches` measures it).
+hardly ever right, four rounds of a chain of seven lose the time of six rounds of off, and engines decoded 5 % slower
+than without a drafter (`tlt bench engine --part batches` measures it).
 """
 
 SAVES_S = 120.0
