@@ -4,15 +4,20 @@ from tlt_common.errors import TltError
 from tlt_common.processes.children import failure_of
 from tlt_common.processes.own_session import enter_own_session
 from tlt_common.rpc.app import run_app
-from tlt_common.telemetry.log import configure_child
+from tlt_common.telemetry.log import configure_child, get_logger
 from tlt_trainer.config import TrainerConfig
+
+log = get_logger(__name__)
 
 
 def run(config: TrainerConfig) -> None:
     """Serve until the process is told to stop, or its worker exits."""
     configure_child(config.log_level)
     if config.own_session:  # first: importing torch takes seconds of all cores
-        enter_own_session(config.nice)
+        try:
+            enter_own_session(config.nice)
+        except OSError as error:
+            log.warning("session_share_not_set", error=str(error))
     from tlt_trainer.process import serve
 
     try:

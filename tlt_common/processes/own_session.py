@@ -10,10 +10,6 @@ import os
 import time
 from pathlib import Path
 
-from tlt_common.telemetry.log import get_logger
-
-log = get_logger(__name__)
-
 SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
 SHARE = Path("/proc/self/autogroup")
 TRIES = 20
@@ -32,21 +28,22 @@ def enter_own_session(nice: int, *, switch: Path = SWITCH, share: Path = SHARE) 
         nice: 0 to 19, relative to other sessions.
         switch: File with which the kernel says that it divides time among sessions.
         share: File for the session's nice value.
+
+    Raises:
+        OSError: It has a session of its own, whose nice value the kernel refuses.
     """
     if not _divides(switch) or not os.access(share, os.W_OK) or os.getpgrp() == os.getpid():
         return False
     os.setsid()
-    for _ in range(TRIES):
+    for left in reversed(range(TRIES)):
         try:
             share.write_text(f"{nice}\n")
         except BlockingIOError:  # another process wrote one just now
+            if not left:
+                raise
             time.sleep(RETRY_S)
-        except OSError as error:
-            log.warning("session_share_not_set", error=str(error))
-            return True
         else:
-            return True
-    log.warning("session_share_not_set", error=f"refused {TRIES} times")
+            break
     return True
 
 
