@@ -21,7 +21,7 @@ def one_rank(rank: int, size: int, store: str, outcomes: Any) -> None:
     groups: Any = distributed_c10d
     groups.ProcessGroupGloo = SharedDevicesGloo
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
-    made = [dist.new_group(range(size), timedelta(seconds=60), backend="gloo") for _ in range(GROUPS)]
+    made: list[Any] = [dist.new_group(range(size), timedelta(seconds=60), backend="gloo") for _ in range(GROUPS)]
     total = torch.tensor([float(rank + 1)])
     for group in made:
         dist.all_reduce(total, group=group)
