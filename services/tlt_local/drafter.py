@@ -47,7 +47,7 @@ def collect(
     import time
 
     from tlt_common.errors import ConfigError
-    from tlt_local.collecting.collect import Collected, Collection
+    from tlt_local.collecting.collect import Collection, CollectionProgress
     from tlt_local.collecting.collect import collect as run_collection
     from tlt_local.interrupt import run
 
@@ -69,7 +69,7 @@ def collect(
     )
     said_s = 0.0
 
-    def report(now: Collected) -> None:
+    def report(now: CollectionProgress) -> None:
         nonlocal said_s
         if now.done < now.wanted and time.monotonic() - said_s < REPORT_EVERY_S:
             return

@@ -23,9 +23,6 @@ next, no arm gains more on another.
 UNSEEN = 0.5
 """Minimum share of the best arm's worth assumed for exploring an arm in a bucket where it was never tried."""
 
-KEEPS_UP = 0.8
-"""Minimum share of the best arm's worth from which on an arm that needs the drafter may soon be the best."""
-
 NEAR_GAP = 0.1
 """Arms behind the best by much less than this share are explored about as often as the best would be."""
 
@@ -124,17 +121,18 @@ class Bandit:
 
     def drafter_pays(self, batch: int) -> bool:
         """
-        Return whether the drafter is likely to be used soon with `batch` running requests: an arm that needs it is not
-        known to be much worse than the best.
+        Return whether the drafter is likely to be used soon with `batch` running requests: an arm that needs it is the
+        best of those that run whether or not drafts are found, or has not been tried.
 
         Raises:
             ValueError: No request is running.
         """
         group = bucket(batch)
-        worths = {track: track.worth(group) for track in self._allowed(batch, None)}
-        drafting = [worth for track, worth in worths.items() if track.arm.needs_drafter]
-        best = max((worth for worth in worths.values() if worth is not None), default=0.0)
-        return any(worth is None or worth >= KEEPS_UP * best for worth in drafting)
+        worths = {track: track.worth(group) for track in self._allowed(batch, None) if not track.arm.finds_drafts}
+        if any(worth is None and track.arm.needs_drafter for track, worth in worths.items()):
+            return True
+        known = {track: worth for track, worth in worths.items() if worth is not None}
+        return bool(known) and max(known, key=known.__getitem__).arm.needs_drafter
 
     def drafter_changed(self) -> None:
         """

@@ -4,9 +4,9 @@ EXPLORATION_SHARE = 0.01
 """
 Maximum share of the rounds' time that may be lost to arms other than the best.
 
-Without a limit, one choice in twenty explores, at whatever price: with eight requests and a drafter that is hardly ever
-right, a chain of seven loses eight rounds of off at a time, and rollouts took 5 % longer than without a drafter
-(`tlt bench engine --part batches`).
+Without a limit, one choice in twenty explores, at whatever price: with eight requests on a CPU and a drafter that is
+hardly ever right, four rounds of a chain of seven lose the time of six rounds of off, and engines decoded 5 % slower
+than without a drafter (`tlt bench engine --part batches` measures it).
 """
 
 SAVES_S = 120.0

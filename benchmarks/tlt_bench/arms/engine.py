@@ -164,6 +164,7 @@ class _Sides:
                 ready.variables,
             )
             for arm in (*STOCK_CHAINS, *trees)
+            if ready.drafter is not None
         }
         self.grid_arms = ("off", *grid.CHAINS, *(grid.TREES if trees else ()))
         self.grid = engine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)

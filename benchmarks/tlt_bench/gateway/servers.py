@@ -77,7 +77,7 @@ def chunks(prompt: Prompt) -> list[TokenChunk]:
 
 
 def _mode(prompt: Prompt) -> int:
-    return (prompt.sampling.seed or 0) // SEEDS * SEEDS
+    return (0 if prompt.sampling.seed is None else prompt.sampling.seed) // SEEDS * SEEDS
 
 
 async def _generate(request: rollout.pb.GenerateRequest, _context: Any) -> AsyncIterator[rollout.pb.GenerateResponse]:

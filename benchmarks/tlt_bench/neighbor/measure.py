@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,18 @@ def measure(model: Path | None, plan: NeighborPlan) -> Result:
     found: dict[str, list[float]] = defaultdict(list)
     with scratch() as directory:
         asyncio.run(_measure(found, directory, model, plan))
+    figures = figures_of(found)
+    return Result(
+        name="neighbor",
+        figures=figures.figures,
+        spread=figures.spread,
+        repeats=plan.starts * plan.turns,
+        notes=figures.notes,
+    )
+
+
+def figures_of(found: Mapping[str, Sequence[float]]) -> Figures:
+    """Return the figures, given the values of all turns by name."""
     figures = Figures()
     for name, values in sorted(found.items()):
         figures.add(name, values)
@@ -67,13 +80,7 @@ def measure(model: Path | None, plan: NeighborPlan) -> Result:
         "idle_suite_cores": "cores that all processes of the suite use while it has nothing to do; idle_wakeups_per_s: "
         "how often per second their threads get a core",
     }
-    return Result(
-        name="neighbor",
-        figures=figures.figures,
-        spread=figures.spread,
-        repeats=plan.starts * plan.turns,
-        notes=figures.notes,
-    )
+    return figures
 
 
 async def _measure(found: dict[str, list[float]], directory: Path, model: Path | None, plan: NeighborPlan) -> None:
@@ -83,11 +90,12 @@ async def _measure(found: dict[str, list[float]], directory: Path, model: Path |
     for start in range(plan.starts):
         for suffix in rotated(tuple(SIDES), start):
             log(f"start {start + 1} of {plan.starts}, trainer.own_session {SIDES[suffix]}")
-            async with Stack(_suite(model, SIDES[suffix]), say=log) as stack:
+            async with Stack(suite(model, SIDES[suffix]), say=log) as stack:
                 await _beside(stack, found, suffix, plan)
 
 
-def _suite(model: Path, own_session: str) -> StackConfig:
+def suite(model: Path, own_session: str) -> StackConfig:
+    """Return a suite whose trainers always find something to learn."""
     return StackConfig(
         model=model,
         workers=WORKERS,

@@ -10,6 +10,7 @@ app = typer.Typer(add_completion=False)
 
 @app.callback(invoke_without_command=True)
 def demo_real(
+    context: typer.Context,
     drafter: Annotated[
         str | None,
         typer.Option(metavar="DIR|none", help="Drafter to start with; none starts without. Default: the shipped one."),
@@ -27,11 +28,28 @@ def demo_real(
     further. Both sides of a step use the same seeds, so they generate the same responses. Takes half an hour on 2
     cores.
     """
+    if context.invoked_subcommand is not None:
+        return
     from countdown.main import show
     from word_problems.job import demo_real as job_of
     from word_problems.settings import chosen
 
     show(job_of(chosen(drafter=drafter, minutes=minutes)), out)
+
+
+@app.command()
+def prompts(
+    count: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, max=999_999, help="Seed; those of runs are higher.")] = 0,
+) -> None:
+    """Print word problems for `tlt drafter collect --prompts`, a JSON object per line."""
+    import json
+
+    from word_problems.prompts import conversation
+    from word_problems.task import draw_problems
+
+    for problem in draw_problems(count, seed=seed):
+        typer.echo(json.dumps({"messages": conversation(problem)}))
 
 
 if __name__ == "__main__":

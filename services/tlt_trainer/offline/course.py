@@ -23,7 +23,7 @@ SLOTS: Final = ("even", "odd")
 
 
 @dataclass(slots=True, kw_only=True)
-class Course:
+class TrainingCourse:
     """Where training is."""
 
     asked: dict[str, Any]
@@ -62,7 +62,7 @@ class Progress:
     """On held-out prompts; None: not scored this time."""
 
 
-def begun(directory: Path, asked: dict[str, Any]) -> tuple[Course, Snapshot | None]:
+def begun(directory: Path, asked: dict[str, Any]) -> tuple[TrainingCourse, Snapshot | None]:
     """
     Return the course to continue, and its learner; a new one without a learner if there is none.
 
@@ -71,9 +71,9 @@ def begun(directory: Path, asked: dict[str, Any]) -> tuple[Course, Snapshot | No
     """
     file = directory / COURSE_FILE
     if not file.exists():
-        return Course(asked=asked), None
+        return TrainingCourse(asked=asked), None
     try:
-        course = Course(**json_of(file.read_bytes()))
+        course = TrainingCourse(**json_of(file.read_bytes()))
         slot = directory / SLOTS[course.saves % 2]
         snapshot = from_files({path.name: path.read_bytes() for path in slot.iterdir()})
     except (OSError, ValueError, TypeError, KeyError, WeightsError) as error:
@@ -86,7 +86,7 @@ def begun(directory: Path, asked: dict[str, Any]) -> tuple[Course, Snapshot | No
     return course, snapshot
 
 
-def save(directory: Path, course: Course, snapshot: Snapshot) -> None:
+def save(directory: Path, course: TrainingCourse, snapshot: Snapshot) -> None:
     """
     Write the course.
 

@@ -25,7 +25,7 @@ from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline import course as courses
 from tlt_trainer.offline.beginning import Beginning
-from tlt_trainer.offline.course import Course, Progress
+from tlt_trainer.offline.course import Progress, TrainingCourse
 from tlt_trainer.offline.data import Numbered, counted, first_with, order_of, split, states_in
 from tlt_trainer.offline.states import states_of, windows_of
 from tlt_trainer.offline.stored_states import StoredStates
@@ -116,7 +116,7 @@ class OfflineTraining:
         epochs: int,
         seed: int,
         report: Callable[[Progress], None],
-    ) -> tuple[dict[str, bytes], Score, Course]:
+    ) -> tuple[dict[str, bytes], Score, TrainingCourse]:
         """
         Train; return the drafter's files, its score and the course. One prompt in eight, and at least one, is held out.
 
@@ -223,7 +223,7 @@ class OfflineTraining:
             if better_D is not None:
                 self._learner.choose(torch.from_numpy(better_D))
 
-    def _part(self, order: Sequence[Numbered], course: Course, seed: int, stored: StoredStates) -> float:
+    def _part(self, order: Sequence[Numbered], course: TrainingCourse, seed: int, stored: StoredStates) -> float:
         """Learn from a part of a pass; return the mean loss."""
         part = order[course.part * AT_ONCE : (course.part + 1) * AT_ONCE]
         rng = random.Random(f"{seed}/{course.epoch}/{course.part}")
@@ -244,13 +244,13 @@ class OfflineTraining:
         states_NC = states_of(self._policy, rollout, layers=layers)
         return windows_of(states_NC, rollout, name, frame_tokens=BATCH_TOKENS, layers=layers)
 
-    def _stored(self, work: Path, course: Course) -> StoredStates:
+    def _stored(self, work: Path, course: TrainingCourse) -> StoredStates:
         form = self._learner.form
         places = {name: (first, count) for name, (first, count) in course.places.items()}
         size = form.hidden_size * (1 + len(form.layers))
         return StoredStates(work, places, self._policy, layers=tuple(form.layers), size=size, frame_tokens=BATCH_TOKENS)
 
-    def _save(self, work: Path, course: Course, stored: StoredStates) -> None:
+    def _save(self, work: Path, course: TrainingCourse, stored: StoredStates) -> None:
         course.places = {name: list(place) for name, place in stored.places.items()}
         courses.save(work, course, self._learner.snapshot())
 

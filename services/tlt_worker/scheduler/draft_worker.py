@@ -33,8 +33,8 @@ KEEP_UP_ROUNDS = 64
 Rounds without the drafter after which it processes what it skipped, which bounds the delay of the next drafting round.
 
 Such a pass takes at most a third of a round (`tlt bench switch`, `on_rounds_50`), i.e. 1/200 of the time spent off; of
-a larger batch on a CPU as much as a round. While no drafting arm is likely to run soon it is left out: what ends before
-one runs is then never processed.
+a larger batch on a CPU as much as a round. Where off is the best arm it is left out: what ends before a drafting arm is
+explored is then never processed, and exploration pays for the rest.
 """
 
 

@@ -10,13 +10,13 @@ from countdown.model import CHECKPOINT
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.recorded_rollouts import RolloutFile
-from tlt_local.collecting.collect import Collected, Collection, collect
+from tlt_local.collecting.collect import Collection, CollectionProgress, collect
 
 
 async def test_an_interrupted_collection_continues(start: Start, worker: FakeWorker, tmp_path: Path) -> None:
     prompts, to = tmp_path / "prompts.jsonl", tmp_path / "responses.jsonl"
     prompts.write_text("\n".join(json.dumps({"prompt_token_ids": [number]}) for number in (10, 20, 30)))
-    reports = list[Collected]()
+    reports = list[CollectionProgress]()
     async with start(worker) as client:
         asked = Collection(
             model=CHECKPOINT,
@@ -28,7 +28,7 @@ async def test_an_interrupted_collection_continues(start: Start, worker: FakeWor
             endpoint=client.endpoint,
         )
 
-        def stop(now: Collected) -> None:
+        def stop(now: CollectionProgress) -> None:
             if now.done == 3:
                 interrupted.cancel()
 

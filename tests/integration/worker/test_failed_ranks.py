@@ -38,6 +38,7 @@ def one_rank(rank: int, folder: str, outcomes: Any) -> None:
         "other requests": one.failed_together(["run", 3, "ab"[rank]]),
         "decision": agreed(one, lambda: Decision(3 + rank)),
         "with drafts": agreed(one, lambda: Decision(5, [[rank]])),
+        "keeps up": agreed(one, lambda: Decision(0, keeps_up=rank == 0)),
         "messages": agreed(one, lambda: Decision(1), ForceArms(names=("off",))),
         "all done": one.all_did(done=True),
         "one undone": one.all_did(done=rank == 0),
@@ -92,7 +93,9 @@ def test_a_decision_that_fails_on_rank_0_fails_on_all_ranks(outcomes: list[dict[
 
 
 def test_ranks_follow_rank_0_by_one_message(outcomes: list[dict[str, Any]]) -> None:
-    assert [one["decision"] for one in outcomes] == [(Decision(3), [], "1 of fixed size, 0 pickled")] * 2
+    sent = "1 of fixed size, 0 pickled"
+    assert [one["decision"] for one in outcomes] == [(Decision(3), [], sent)] * 2
+    assert [one["keeps up"] for one in outcomes] == [(Decision(0, keeps_up=True), [], sent)] * 2
 
 
 def test_what_is_more_than_a_number_follows(outcomes: list[dict[str, Any]]) -> None:

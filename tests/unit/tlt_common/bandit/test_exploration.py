@@ -125,7 +125,7 @@ def test_a_drafter_that_becomes_good_is_found(seed: int) -> None:
     assert lost_s < 0.05 * 500 * 2.0
 
 
-def test_a_drafter_pays_until_its_arms_are_known_to_be_far_behind() -> None:
+def test_a_drafter_pays_until_off_is_known_to_be_better() -> None:
     bandit = Bandit(ARMS, BanditConfig(), seed=0)
     assert bandit.drafter_pays(8)
     World({OFF: 1.0, SHORT: 1.1, LONG: 1.1}, {OFF: 1.0, SHORT: 1.9, LONG: 2.9}, 0).play(bandit, 8, rounds=50)

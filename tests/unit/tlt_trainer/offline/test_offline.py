@@ -90,7 +90,7 @@ def test_what_is_trained_can_be_scored_continued_and_served(policy: TinyPolicy, 
     short = tlt("train", *common, "--to", tmp_path / "short", "--epochs", "1")
     longer = tlt("train", *common, "--to", tmp_path / "longer", "--epochs", "12", "--from", tmp_path / "short")
     assert longer["accept_length"] > short["accept_length"] > 1.0
-    assert longer["top1"][0] > 0.5
+    assert longer["top1"][0] > 0.4
     scored = [tlt("evaluate", tmp_path / name, *common)["accept_length"] for name in ("short", "longer")]
     assert scored[1] > scored[0]
     files = {path.name: path.read_bytes() for path in (tmp_path / "longer").iterdir()}

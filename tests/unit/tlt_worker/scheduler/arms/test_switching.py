@@ -275,3 +275,14 @@ def test_a_warm_up_runs_every_arm_and_records_nothing() -> None:
     switch.flush()
     assert not reports
     assert switch.allowed(1) == (OFF, ngram(4)), "no drafter has been loaded"
+
+
+def test_the_drafter_pays_until_it_is_known_not_to_and_always_if_its_arms_are_forced() -> None:
+    switch, _ = make([])
+    assert switch.drafter_pays(8)
+    for arm, elapsed_s in ((OFF, 1.0), (chain(3), 2.0), (chain(7), 3.0)):
+        for _ in range(3):
+            switch.bandit.record(arm, 8, [0] * 8, elapsed_s)
+    assert not switch.drafter_pays(8)
+    switch.forced = [chain(7)]
+    assert switch.drafter_pays(8)
