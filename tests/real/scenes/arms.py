@@ -26,8 +26,8 @@ TOKENS = 24
 EACH = 3
 """Greedy requests, and as many with seeds."""
 PREFIX_TOKENS = 13
-SHARED_TOKENS = 40
-"""Of the system prompt and the instruction, with which every prompt begins."""
+CAPTURED_TOKENS = 30
+"""Length of the prompt whose states are captured; of a longer one, the first are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,9 @@ async def arms(work: Path) -> ArmsResult:
         await engine.load_drafter(DRAFTER, DrafterVersion(1000))
         engine.force_arms(*ARMS)
         beside = await with_aborts(engine, _named("aborts", greedy))
-        # Without the beginning that all prompts share: states of tokens in the prefix cache are not computed again.
-        unshared = task().hard(1, seed=7)[0][SHARED_TOKENS:]
-        captured = await capture.sampled(engine, MODEL.directory, ids=unshared, tokens=60)
+        # The end of a prompt: of a longer one, and of what the prefix cache has, states are not captured.
+        end = task().hard(1, seed=7)[0][-CAPTURED_TOKENS:]
+        captured = await capture.sampled(engine, MODEL.directory, ids=end, tokens=60)
         (whole,) = asked(1, "update-", seed=8, temperature=0.0, max_new_tokens=120)
         updated = await over_an_update(engine, newer, whole)
         (late,) = asked(1, "late-", seed=8, temperature=0.0, max_new_tokens=TOKENS)
