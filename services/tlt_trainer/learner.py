@@ -92,6 +92,8 @@ class Learner:
 
     def share(self, shared: SharedWeights | None) -> None:
         """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
+        if self.rows:
+            self.rows.release()
         self._shared = shared and shared.to(self.dtype)
         self.policies += 1
 

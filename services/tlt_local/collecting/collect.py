@@ -121,8 +121,11 @@ async def _endpoint(asked: Collection, longest: int, say: Callable[[str], None])
     if asked.endpoint:
         yield asked.endpoint
         return
-    worker = {"engine.context_length": str(longest), "engine.max_running": str(asked.at_once), **dict(asked.settings)}
-    worker |= {"trainer.enabled": "false"}  # it would take memory, and cores from engines
-    config = StackConfig(model=asked.model, settings={"worker": worker})
+    worker = {
+        "engine.context_length": str(longest),
+        "engine.max_running": str(asked.at_once),
+        "trainer.enabled": "false",  # it would take memory, and cores from engines
+    }
+    config = StackConfig(model=asked.model, settings={"worker": {**worker, **dict(asked.settings)}})
     async with Stack(config, say=say) as stack:
         yield stack.endpoint

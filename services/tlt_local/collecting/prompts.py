@@ -15,9 +15,9 @@ from tlt_gateway.http.text.tokenizer import load_tokenizer
 
 KEYS = ("prompt_token_ids", "messages", "prompt")
 ACCEPTED = (
-    "accepted: a JSON object per line with one of prompt_token_ids (token ids), messages (for the chat template) "
+    "accepted: a JSON object per line with one of prompt_token_ids (token ids), messages (for the chat template) and "
+    "prompt (text)"
 )
-ACCEPTED += "and prompt (text)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

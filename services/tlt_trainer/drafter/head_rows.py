@@ -46,6 +46,10 @@ class HeadRows:
             return
         tokens_R = counts.covering(COVERED, least=LEAST)
         self._tokens_R = torch.from_numpy(tokens_R) if len(tokens_R) < self._vocab_size else None
+        self.release()
+
+    def release(self) -> None:
+        """Free the copy, and the head that it was made of: the policy is replaced, or its memory is needed."""
         self._whole = self._rows_RH = None
 
     def of(self, head_VH: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The rows of the policy's head that a drafter is trained with."""
 
 import random
+import weakref
 
 import pytest
 import torch
@@ -44,6 +45,19 @@ def test_rows_are_those_of_the_tokens_and_follow_the_head(monkeypatch: pytest.Mo
     rows.choose(counted(64, list(range(20))))
     assert torch.equal(rows.of(first)[:20], first[:20])
     assert len(rows.of(first)) == 32
+
+
+def test_a_released_head_is_freed(policy: TinyPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_rows, "LEAST", 4)
+    learner = Learner(policy.form, CPU)
+    assert learner.rows is not None
+    learner.rows.choose(counted(policy.form.vocab_size, [1, 2]))
+    head_VH = torch.randn(policy.form.vocab_size, policy.form.hidden_size)
+    known = weakref.ref(head_VH)
+    learner.rows.of(head_VH)
+    learner.share(None)
+    del head_VH
+    assert known() is None
 
 
 def test_a_small_head_is_whole() -> None:
