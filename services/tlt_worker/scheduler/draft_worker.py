@@ -59,6 +59,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     """Captures the graphs of the arm being built into this worker; None for the launch shape."""
     block_queries: int = 0
     """Tokens of a request that a pass of a block drafter computes; 0: the drafter is another."""
+    reads_last: bool = False
+    """Whether the drafter read the scheduler's tables after the target did, in the round that was launched last."""
     completes: type[CacheCompletion] = CacheCompletion
     sources: Sources = Sources(by_kind={})
     arm: Arm = OFF
@@ -169,6 +171,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def _extend(self, batch: Any, batch_result: Any, **kw: Any) -> None:
         """Process what a round has verified, and fill the next round's draft input."""
+        self._read_last()
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             if self.chain is None or batch.forward_mode.is_idle() or not self.chain.fits(batch):
                 super()._draft_extend_for_decode(batch, batch_result, **kw)
@@ -198,6 +201,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         self, batch: Any, target_hidden_states: Tensor, next_token_ids: Tensor, *args: Any, **kw: Any
     ) -> Any:
         """Process prompts, and return their requests' first draft input."""
+        self._read_last()
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             made = super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
             made.draft_probs, made.topk_p, made.topk_index = self._propose(
@@ -252,10 +256,15 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         Up to the positions that the host knows. So the round's own are left: the last one must stay in the backlog,
         since a drafting round starts from the output there.
         """
+        self._read_last()
         self._skipped_rounds = 0
         known = [Stretch(place, self._skipped[req.rid], _known_length(req)) for place, req in enumerate(batch.reqs)]
         self.completion.fill(batch, known)
         self._skipped.update((batch.reqs[span.place].rid, span.end) for span in known)
+
+    def _read_last(self) -> None:
+        """Note that the tables are read from now on; what an earlier pass published does not cover it."""
+        self.reads_last, self.draft_runner.shared_read_done_event = True, None
 
     def _empty_input(self, batch: Any, bonus_tokens: Tensor) -> Any:
         """

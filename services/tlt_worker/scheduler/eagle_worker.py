@@ -98,13 +98,28 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
         with self._drafting(), self.memory.capturing():
-            self.graphs.prepare(self.target_worker.model_runner, self._draft_worker.draft_runner)
+            self.graphs.prepare(*self._runners)
             self.arms.build()
+
+    @property
+    def last_shared_read_runner(self) -> Any:
+        """
+        The runner whose pass read the scheduler's tables last in this round: after its event they may be rewritten.
+
+        SGLang's draft-extend comes last in every round. Here it is left out after rounds without the drafter and after
+        blocks, and the event of an earlier pass of the drafter would let a new prompt take a row of `req_to_token` that
+        the verification behind it still reads.
+        """
+        target, drafter = self._runners
+        return drafter if self._draft_worker.reads_last else target
+
+    @property
+    def _runners(self) -> tuple[Any, Any]:
+        return self.target_worker.model_runner, self._draft_worker.draft_runner
 
     def held_gib(self) -> dict[str, float]:
         """Return the device memory that this engine holds in GiB; see `HeldMemory`."""
-        runners = self.target_worker.model_runner, self._draft_worker.draft_runner
-        return self.memory.gib(runners[0], [runner.token_to_kv_pool for runner in runners])
+        return self.memory.gib(self._runners[0], [runner.token_to_kv_pool for runner in self._runners])
 
     def build_state(self, arm: Arm) -> Any:
         launched = self.topk
@@ -136,6 +151,9 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
         launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
         decision = self.ranks.agree(self._received, self._handle, partial(self._decide, launched, batch))
+        self._draft_worker.reads_last = False
+        for runner in self._runners:  # one that publishes nothing in this round must not answer with an earlier round's
+            runner.shared_read_done_event = None
         with self.settings.of(batch), taking(partial(self._take, launched, batch)):
             result = self._forward(launched, decision, batch, *args, **kw)
         launched.attach(result)

@@ -17,16 +17,15 @@ _DEVICES: list[Any] = []
 class SharedDevicesGloo(ProcessGroupGloo):
     """A process group on the devices of the first one."""
 
-    def __init__(
-        self, store: Any, rank: int, size: int, *, timeout: timedelta, enable_reconfigure: bool = False
-    ) -> None:
-        own: Any = self  # torch's stub lacks what it has
+    def __init__(self, store: Any, rank: int, size: int, *, timeout: timedelta, **more: Any) -> None:
+        own: Any = self  # torch's stub lacks what it has; `more` differs between its versions
         if not _DEVICES:
-            super().__init__(store, rank, size, timeout=timeout, enable_reconfigure=enable_reconfigure)
+            super().__init__(store, rank, size, timeout=timeout, **more)
             _DEVICES.extend(own.options._devices)  # noqa: SLF001 - torch has no other name for them
             return
         options = own._Options()  # noqa: SLF001 - same
         options._devices, options._timeout = list(_DEVICES), timeout  # noqa: SLF001 - same
         options._threads = 2 * len(_DEVICES)  # noqa: SLF001 - as torch does
-        options.enable_reconfigure = enable_reconfigure
+        for name, value in more.items():
+            setattr(options, name, value)
         super().__init__(store, rank, size, options)
