@@ -3,8 +3,8 @@ A plug-in for SGLang beside the product's: the scheduler loop of GPUs, on a CPU.
 
 SGLang turns overlap off for speculation on a CPU, though everything its loop needs exists there. Here a round is
 processed after the next was launched, outputs lie in memory that the next pass of any model overwrites, the host does
-not know how long sequences are, and sampling takes the form with fixed shapes, as on a GPU. What this cannot show is a
-race between streams: on a CPU a round has run when its launch returns.
+not know how long sequences are, and sampling takes the form with fixed shapes, as on a GPU. On a CPU a round has run when its
+launch returns, so that streams cannot race; what the scheduler would wait for is checked instead (`reads`).
 
 Entry point `sglang.srt.plugins: tlt-gpu-loop`. Written against SGLang 0.5.23.
 """
@@ -26,17 +26,24 @@ def install() -> None:
 
     from tlt_bench.gpu_loop.buffers import forward_into_buffers
     from tlt_bench.gpu_loop.counting import as_graph, count_round
+    from tlt_bench.gpu_loop.reads import publish, read, require_last_reader
     from tlt_worker.scheduler.sampling.forms import FORMS, Form
 
     FORMS["cpu"] = Form.FIXED
-    around = {
-        "sglang.srt.arg_groups.speculative_hook._disable_overlap_schedule_for_cpu": keep_overlap,
-        "sglang.srt.model_executor.model_runner.ModelRunner.forward": forward_into_buffers,
-    }
+    around = [
+        ("sglang.srt.arg_groups.speculative_hook._disable_overlap_schedule_for_cpu", keep_overlap),
+        ("sglang.srt.model_executor.model_runner.ModelRunner.forward", forward_into_buffers),
+        ("sglang.srt.model_executor.model_runner.ModelRunner.forward", publish),
+        ("sglang.srt.managers.scheduler.Scheduler._apply_war_barrier", require_last_reader),
+        ("tlt_worker.scheduler.blocks.context.ContextCompletion._pass", read),
+        ("tlt_worker.scheduler.drafts.eager_chain.EagerChain.extend", read),
+    ]
     if ROUNDS_VARIABLE in os.environ:
-        around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_round
-        around["sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft_forward"] = as_graph
-    for target, hook in around.items():
+        around += [
+            ("sglang.srt.managers.scheduler.Scheduler.run_batch", count_round),
+            ("sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft_forward", as_graph),
+        ]
+    for target, hook in around:
         HookRegistry.register(target, hook, HookType.AROUND)
     instead = {
         "sglang.kernels.ops.speculative.gather_spec_extras.gather_spec_extras": gather,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ class Response:
     prompt: Prompt
     routing: Routing | None = None
     """What the model routes, if the engine returns it."""
+    forced: bool = False
+    """Tokens are not the model's, but simulated: one may have no probability at all."""
     done_tokens: int = 0
 
     def chunk(self, output: dict[str, Any]) -> TokenChunk:
@@ -76,7 +78,7 @@ class Response:
         entries = meta.get("output_token_logprobs") or []
         logprobs = tuple(float(entry[0]) for entry in entries[len(entries) - new :])
         for place, logprob in enumerate(logprobs):
-            if not isfinite(logprob):
+            if not (isfinite(logprob) or (self.forced and logprob == -inf)):
                 raise RequestFailedError(
                     f"the log-probability of token {self.done_tokens + place} of the response is {logprob}: the "
                     f"model's outputs are not finite under policy version {meta.get('weight_version')}. Check the "

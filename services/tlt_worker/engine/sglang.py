@@ -157,7 +157,7 @@ class SglangEngine:
         )
         if self.warms and (self._device.kind == "cuda" or self._experiment.compiles):
             try:
-                await warm_up(self, self._need_link(), info, self._arms)
+                await warm_up(self, self._need_link(), info, self._largest(plan, report.max_running))
             except TltError:
                 await self.aclose()
                 raise
@@ -178,7 +178,8 @@ class SglangEngine:
             deliver=lambda output: loop.call_soon_threadsafe(outputs.put_nowait, output),
         )
         self._running.add(prompt.request_id)
-        response, is_finished = Response(prompt=prompt, routing=self._routing), False
+        response = Response(prompt=prompt, routing=self._routing, forced=self._experiment.simulates)
+        is_finished = False
         try:
             while not is_finished:
                 output = await outputs.get()
@@ -321,6 +322,14 @@ class SglangEngine:
         if report.failure:
             raise EngineError(report.failure)
         return report
+
+    def _largest(self, plan: EnginePlan, max_running: int) -> dict[Arm, int]:
+        """Return the number of running requests up to which each arm may be chosen."""
+        limits, most = self.config.bandit, max_running + 1
+        return {
+            arm: min(plan.max_batch.get(arm, max_running), int(min(limits.below_requests(arm), most)) - 1)
+            for arm in plan.plan.arms
+        }
 
     def _graph_sizes(self, plan: EnginePlan) -> dict[str, dict[str, tuple[int, ...]]]:
         shared = self._experiment.shares_graphs

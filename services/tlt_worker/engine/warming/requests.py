@@ -1,6 +1,6 @@
 """The requests of a warm-up: every arm, class of batch sizes and setting that changes what is computed. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any, Final
@@ -9,12 +9,12 @@ from tlt_common.domain.arm import Arm
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams
 
-BATCHES: Final = (1, 2, 16)
-"""Requests at once: compilers distinguish 1, multiples of 16 and other sizes."""
 CACHE_KEY: Final = "warm-up"
 """No caller shares what these requests leave in the prefix cache."""
 TOKENS: Final = 6
 """Of a response: several rounds even if every draft is accepted."""
+PAIR: Final = 2
+"""Requests of the same setting."""
 LENGTHS: Final = (16, 5, 1)
 """Tokens of prompts, in turn, of the same classes."""
 
@@ -38,17 +38,34 @@ class Together:
     prompts: tuple[Prompt, ...]
 
 
-def warm_up_requests(arms: Sequence[Arm], *, vocabulary: int, context: int, max_running: int) -> Iterator[Together]:
-    """Yield the requests, a few at a time: each setting alone, then together with others."""
+def batch_sizes(largest: int) -> tuple[int, ...]:
+    """
+    Return a number of requests of each class that compilers distinguish: 1, multiples of 16 and others, and of those
+    each next power of two, which is a constant of SGLang's kernels (`next_power_of_2(batch_size)`, cache_locs.py).
+    """
+    powers = (2**power for power in range(largest.bit_length()))
+    below = (size - 1 for size in (2**power for power in range(4, largest.bit_length() + 1)))
+    return tuple(sorted({size for size in (*powers, *below, largest) if size <= largest}))
+
+
+def warm_up_requests(largest: Mapping[Arm, int], *, vocabulary: int, context: int) -> Iterator[Together]:
+    """
+    Yield the requests, a few at a time: each setting alone, then together with others.
+
+    Args:
+        largest: Arms to warm up, and the number of requests at which each runs at most.
+        vocabulary: Number of tokens.
+        context: Maximum length of prompt and response.
+    """
     tokens = max(1, min(TOKENS, context // 2))
     named = list(SETTINGS.items())
-    for arm in arms:
+    for arm, most in largest.items():
         for place, (name, settings) in enumerate(named):
             prompt = _prompt(f"{arm.name}-{name}", place, settings, vocabulary, context - tokens, tokens)
             yield Together(arm=arm, prompts=(prompt,))
-        for batch in sorted({min(batch, max_running) for batch in BATCHES} - {1}):
+        for batch in batch_sizes(most)[1:]:
             # Twice the same setting, then all: a mixed batch hides what a uniform one would use.
-            uniform = [[each] * batch for each in named] if batch == BATCHES[1] else []
+            uniform = [[each] * batch for each in named] if batch == PAIR else []
             for group, chosen in enumerate([*uniform, list(islice(cycle(named), batch))]):
                 yield Together(
                     arm=arm,

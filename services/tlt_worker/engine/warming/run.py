@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import aclosing
 
 from tlt_common.domain.arm import Arm
@@ -20,9 +20,11 @@ WARM_UP_S = 900.0
 """Longest warm-up. Compiling takes tens of seconds per function at most, and is kept for later starts."""
 
 
-async def warm_up(engine: Engine, link: WorkerEnd, info: EngineInfo, arms: Sequence[Arm]) -> None:
+async def warm_up(engine: Engine, link: WorkerEnd, info: EngineInfo, largest: Mapping[Arm, int]) -> None:
     """
     Send requests that use whatever is compiled at first use; nothing of it is rewarded, captured or drafted from.
+
+    `largest` has the arms, and the number of requests at which each runs at most.
 
     Raises:
         EngineError: The engine failed on one, or was not done in time.
@@ -31,9 +33,7 @@ async def warm_up(engine: Engine, link: WorkerEnd, info: EngineInfo, arms: Seque
     link.send(Warming(on=True))
     try:
         async with asyncio.timeout(WARM_UP_S):
-            for together in warm_up_requests(
-                arms, vocabulary=info.vocab_size, context=info.context_length, max_running=info.max_running
-            ):
+            for together in warm_up_requests(largest, vocabulary=info.vocab_size, context=info.context_length):
                 engine.force_arms(together.arm.name)
                 async with asyncio.TaskGroup() as running:
                     for prompt in together.prompts:

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from tlt_worker.scheduler.sampling.fixed_point import point, scaled
 from tlt_worker.scheduler.sampling.forms import Form, form_of
-from tlt_worker.scheduler.sampling.noise import KeptNoise, exponentials, hashes
+from tlt_worker.scheduler.sampling.noise import KeptHashes, exponentials, hashes, winners
 
 UNSEEDED = -1
 """Marks a request without a seed in a batch where others have one."""
 
-_kept = KeptNoise()
+_kept = KeptHashes()
 
 
 def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
@@ -58,10 +58,8 @@ def draw_seeded(probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tenso
     """Draw one token per row [R] with its seed's noise; tokens of probability 0 are never drawn."""
     size = probs_RV.shape[-1]
     if form_of(probs_RV) is Form.FEW:
-        noise_RV = _kept.of(seeds_R.tolist(), positions_R.tolist(), size)
-    else:
-        noise_RV = exponentials(hashes(seeds_R, positions_R, size))
-    return (probs_RV / noise_RV).argmax(-1)
+        return winners(probs_RV, _kept.of(seeds_R.tolist(), positions_R.tolist(), size))
+    return (probs_RV / exponentials(hashes(seeds_R, positions_R, size))).argmax(-1)
 
 
 def drawn(probs_RV: Tensor, seeds_R: Tensor | None, positions_R: Tensor, otherwise: Callable[[], Tensor]) -> Tensor:

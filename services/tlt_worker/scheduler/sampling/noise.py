@@ -9,11 +9,12 @@ has exactly, by additions, multiplications and divisions alone, each correctly r
 bits. Its relative error is below 2**-20; that of a token's probability by the 32 bits of the hash is 2**-32. Tokens
 differ from those in float64 where two scores are that close.
 
-A token's noise is needed by the draft and by its verification, and by later rounds if the draft was rejected. On a CPU
-it is therefore computed once, for several positions by one call (`KeptNoise`), since a call takes a hundred operators.
-A GPU computes it in the kernel that draws (`kernels`): less than the time to read it.
+A token's hash is needed by the draft and by its verification, and by later rounds if the draft was rejected. On a CPU
+it is therefore computed once, for several positions by one call (`KeptHashes`), and of hashes only those become noise
+whose tokens can win (`winners`): the noise of 50,000 tokens takes as long as a layer of a small model. A GPU computes
+both in the kernel that draws (`kernels`): less than the time to read them.
 
-Shapes: R rows, M of them whose noise is not kept yet, V vocabulary.
+Shapes: R rows, M of them whose hashes are not kept yet, V vocabulary, C tokens of all rows that can win.
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,18 @@ _BELOW_ROOT2 = 0x7FFFFF - 0x3504F3
 NEAR = 2**30
 """Hashes this close to the largest are a u above 3/4."""
 
+LIKELY = 2.0**-13
+"""Share of a row's largest probability below which a token wins only by luck."""
+LUCK = 2**22
+"""Largest hashes, one in 1,024, whose noise is below 2**-10: that of all others is above."""
+OTHERS = 1.01 * LIKELY * 2.0**10
+"""The most that a token which is neither likely nor lucky scores, as a share of the largest probability. One in
+3,000 rows has no better token, and computes the noise of all."""
+_HALF = 2**31
+"""Subtracted from hashes, so that an int32 holds them in their order."""
+
 AHEAD = 8
-"""Positions of a request whose noise is computed by one call: those of a round with the longest default chain."""
+"""Positions of a request whose hashes are computed by one call: those of a round with the longest default chain."""
 KEPT_ROWS = 4096
 KEPT_BYTES = 64 * 2**20
 """Most that is kept: 16 positions of 256 requests, or with a vocabulary of 160,000 tokens 100 in all."""
@@ -69,18 +80,46 @@ def exponentials(hashed_RV: Tensor) -> Tensor:
     return halvings_RV * LN2 + series_RV
 
 
-class KeptNoise:
+def winners(probs_RV: Tensor, kept_RV: Tensor) -> Tensor:
     """
-    Noise of seeds and positions that were drawn at lately, and of the positions after them. For a CPU.
+    Return the token of each row [R] with the largest probability / noise, without computing the noise of all.
 
-    It is a function of seed, position and token, so what is kept is never wrong, whoever asks for it.
+    A token can win that is likely, or whose hash is among the largest. What wins among these is compared with the most
+    that any other token could score; where that is more, noise is computed for the row. So the tokens are those of
+    `(probs_RV / exponentials(hashed_RV)).argmax(-1)`.
+
+    `kept_RV` are hashes as `KeptHashes` has them.
+    """
+    top_R = probs_RV.amax(-1)
+    can_win_RV = (probs_RV >= (top_R * LIKELY).unsqueeze(1)).logical_or_(kept_RV > _HALF - 1 - LUCK)
+    row_C, token_C = can_win_RV.nonzero(as_tuple=True)
+    score_C = probs_RV[row_C, token_C] / exponentials(_hashed(kept_RV[row_C, token_C]))
+    best_R = torch.full_like(top_R, -1.0).scatter_reduce_(0, row_C, score_C, "amax")
+    is_best_C = score_C == best_R[row_C]
+    last = torch.full_like(top_R, probs_RV.shape[-1] - 1, dtype=torch.int64)
+    won_R = last.scatter_reduce_(0, row_C[is_best_C], token_C[is_best_C], "amin")  # of equals the first
+    open_S = (best_R > top_R * OTHERS).logical_not_().nonzero().view(-1)  # also what is not a number
+    if len(open_S):
+        won_R[open_S] = (probs_RV[open_S] / exponentials(_hashed(kept_RV[open_S]))).argmax(-1)
+    return won_R
+
+
+def _hashed(kept: Tensor) -> Tensor:
+    return kept.to(torch.int64) + _HALF
+
+
+class KeptHashes:
+    """
+    Hashes of seeds and positions that were drawn at lately, and of the positions after them. For a CPU.
+
+    They are a function of seed, position and token, so what is kept is never wrong, whoever asks for it.
     """
 
     def __init__(self) -> None:
         self._clear(0)
 
     def of(self, seeds: Sequence[int], positions: Sequence[int], size: int) -> Tensor:
-        """Return the noise of each pair, [R, size]."""
+        """Return the hashes of each pair less 2**31, int32 [R, size]."""
         if size != self._table.shape[1]:
             self._clear(size)
         wanted = list(zip(seeds, positions, strict=True))
@@ -89,12 +128,12 @@ class KeptNoise:
             self._compute(wanted)
             places = [self._place.get(pair) for pair in wanted]
         if None in places:  # there is no room for as many
-            return exponentials(hashes(torch.tensor(seeds), torch.tensor(positions), size))
+            return _kept(hashes(torch.tensor(seeds), torch.tensor(positions), size))
         return self._table.index_select(0, torch.tensor(places, dtype=torch.int64))
 
     def _clear(self, size: int) -> None:
         rooms = min(KEPT_ROWS, KEPT_BYTES // (4 * size)) if size else 0
-        self._table = torch.empty(rooms, size)
+        self._table = torch.empty(rooms, size, dtype=torch.int32)
         self._place: dict[tuple[int, int], int] = {}
         """Row of the table by seed and position."""
         self._held: list[tuple[int, int] | None] = [None] * rooms
@@ -127,4 +166,8 @@ class KeptNoise:
                 del self._place[old]
             self._place[pair] = row
         seeds_M, positions_M = (torch.tensor(each) for each in zip(*missing, strict=True))
-        self._table[first : self._next] = exponentials(hashes(seeds_M, positions_M, self._table.shape[1]))
+        self._table[first : self._next] = _kept(hashes(seeds_M, positions_M, self._table.shape[1]))
+
+
+def _kept(hashed: Tensor) -> Tensor:
+    return (hashed - _HALF).to(torch.int32)

@@ -61,6 +61,20 @@ def test_a_log_probability_that_is_not_finite_fails_the_request(logprob: float) 
         Response(prompt=PROMPT).chunk(found)
 
 
+def test_a_token_forced_by_a_simulation_may_have_no_probability() -> None:
+    found = output()
+    found["output_ids"] = [100]
+    found["meta_info"] |= {
+        "completion_tokens": 1,
+        "finish_reason": None,
+        "output_token_logprobs": [(float("-inf"), 100, None)],
+    }
+    assert Response(prompt=PROMPT, forced=True).chunk(found).logprobs == (float("-inf"),)
+    found["meta_info"]["output_token_logprobs"] = [(float("nan"), 100, None)]
+    with pytest.raises(RequestFailedError, match="not finite"):
+        Response(prompt=PROMPT, forced=True).chunk(found)
+
+
 @pytest.mark.parametrize(("matched", "expected"), [("</s>", "</s>"), (7, ""), ("NaN happened", "")])
 def test_the_stop_string_that_ended_a_response_is_named(matched: object, expected: str) -> None:
     response = Response(prompt=replace(PROMPT, sampling=SamplingParams(stop=("</s>",))))

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 import tlt_worker
 from tlt_common.domain.arm import OFF, arm_named, chain, ngram
 from tlt_worker.engine.response import blocker
 from tlt_worker.engine.warming.functions import ALWAYS, COMPILED, NEVER
-from tlt_worker.engine.warming.requests import BATCHES, SETTINGS, warm_up_requests
+from tlt_worker.engine.warming.requests import SETTINGS, batch_sizes, warm_up_requests
 from tlt_worker.engine_config import CUDA_ARMS
 
 COMPILERS = {("torch", "compile"), ("triton", "jit"), ("triton", "autotune")}
@@ -69,13 +71,13 @@ def test_the_warm_up_uses_each() -> None:
 
 
 def test_every_arm_runs_every_setting_alone_and_in_each_class_of_batches() -> None:
-    arms = (OFF, chain(3), ngram(5), arm_named("tree-2x4-8"))
-    runs = list(warm_up_requests(arms, vocabulary=1000, context=512, max_running=64))
+    arms = {OFF: 64, chain(3): 64, ngram(5): 40, arm_named("tree-2x4-8"): 16}
+    runs = list(warm_up_requests(arms, vocabulary=1000, context=512))
     names = [prompt.request_id for run in runs for prompt in run.prompts]
     assert len(names) == len(set(names))
-    for arm in arms:
+    for arm, most in arms.items():
         sizes = [len(run.prompts) for run in runs if run.arm == arm]
-        assert set(sizes) == set(BATCHES)
+        assert set(sizes) == set(batch_sizes(most))
         assert sizes.count(1) == len(SETTINGS)
     longest = max(len(run.prompts) for run in runs)
     mixed = next(run for run in runs if len(run.prompts) == longest)
@@ -83,8 +85,18 @@ def test_every_arm_runs_every_setting_alone_and_in_each_class_of_batches() -> No
     assert {bool(blocker(prompt)) for prompt in mixed.prompts} == {True, False}
 
 
+@pytest.mark.parametrize("largest", [1, 2, 7, 8, 16, 40, 256])
+def test_each_batch_size_is_in_the_class_of_one_that_is_warmed_up(largest: int) -> None:
+    def of(size: int) -> tuple[bool, bool, int]:
+        return size == 1, size % 16 == 0, (size - 1).bit_length()
+
+    chosen = batch_sizes(largest)
+    assert {of(size) for size in range(1, largest + 1)} == {of(size) for size in chosen}
+    assert max(chosen) == largest
+
+
 def test_the_requests_fit_the_smallest_model() -> None:
-    for run in warm_up_requests((OFF,), vocabulary=16, context=2, max_running=1):
+    for run in warm_up_requests({OFF: 1}, vocabulary=16, context=2):
         for prompt in run.prompts:
             assert len(prompt.token_ids) + (prompt.sampling.max_new_tokens or 0) <= 2
             assert max(prompt.token_ids) < 16

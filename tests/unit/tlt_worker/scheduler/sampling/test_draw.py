@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import Tensor
 
@@ -19,7 +21,7 @@ from tlt_worker.scheduler.sampling.acceptance import (
 )
 from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, drawn, race
 from tlt_worker.scheduler.sampling.forms import FORMS, Form
-from tlt_worker.scheduler.sampling.noise import KeptNoise, exponentials, hashes
+from tlt_worker.scheduler.sampling.noise import KeptHashes, exponentials, hashes, winners
 
 VOCABULARY, BATCH = 12, 300
 
@@ -113,7 +115,7 @@ def test_a_seed_gives_the_tokens_it_always_gave(monkeypatch: pytest.MonkeyPatch,
 
 
 def computed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that receives the number of rows of each call that computes noise."""
+    """Return a list that receives the number of rows of each call that computes hashes."""
     rows: list[int] = []
 
     def counted(seeds: Tensor, positions: Tensor, size: int) -> Tensor:
@@ -124,14 +126,14 @@ def computed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rows
 
 
-def test_the_noise_of_a_round_is_computed_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, seeds = KeptNoise(), [5, 6, 2**40]
+def test_the_hashes_of_a_round_are_computed_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, seeds = KeptHashes(), [5, 6, 2**40]
     rows = computed_rows(monkeypatch)
     for step in range(7):  # drafts, at lengths of their own
         kept.of(seeds, [100 + step, 20 + step, 3 + step], VOCABULARY)
     for seed, first in zip(seeds, (100, 20, 3), strict=True):  # their verification
         found = kept.of([seed] * 8, range(first, first + 8), VOCABULARY)
-        wanted = exponentials(hashes(torch.tensor([seed] * 8), torch.arange(first, first + 8), VOCABULARY))
+        wanted = hashes(torch.tensor([seed] * 8), torch.arange(first, first + 8), VOCABULARY) - 2**31
         assert torch.equal(found, wanted)
     assert rows == [3 * 8]
 
@@ -139,7 +141,7 @@ def test_the_noise_of_a_round_is_computed_by_one_call(monkeypatch: pytest.Monkey
 def test_requests_that_accept_different_numbers_of_drafts_need_one_call_a_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept, seeds, at = KeptNoise(), [5, 6, 7], [100, 20, 3]
+    kept, seeds, at = KeptHashes(), [5, 6, 7], [100, 20, 3]
     rows = computed_rows(monkeypatch)
     for round_ in range(12):
         for step in range(7):
@@ -152,8 +154,8 @@ def test_requests_that_accept_different_numbers_of_drafts_need_one_call_a_round(
     assert sum(rows) <= sum(at) - 123 + 3 * 2 * 8, "each position once"
 
 
-def test_noise_is_computed_anew_for_another_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = KeptNoise()
+def test_hashes_are_computed_anew_for_another_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptHashes()
     small = kept.of([5], [1], 10)
     rows = computed_rows(monkeypatch)
     assert torch.equal(kept.of([5], [1], 20)[:, :10], small)
@@ -161,13 +163,47 @@ def test_noise_is_computed_anew_for_another_vocabulary(monkeypatch: pytest.Monke
     assert kept.of([], [], 20).shape == (0, 20)
 
 
+@given(
+    seed=st.integers(0, 2**62),
+    sharpness=st.floats(0.0, 30.0),
+    size=st.sampled_from([1, 2, 160, 5000]),
+    zeros=st.floats(0.0, 1.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_winner_is_that_of_the_noise_of_all_tokens(seed: int, sharpness: float, size: int, zeros: float) -> None:
+    rows = 64
+    generator = torch.Generator().manual_seed(seed % 2**31)
+    probs = (sharpness * torch.randn(rows, size, generator=generator)).softmax(-1)
+    probs[torch.rand(rows, size, generator=generator) < zeros] = 0.0
+    seeds = torch.full((rows,), seed)
+    hashed = hashes(seeds, torch.arange(rows), size)
+    found = winners(probs, (hashed - 2**31).to(torch.int32))
+    assert torch.equal(found, (probs / exponentials(hashed)).argmax(-1))
+
+
+def test_a_row_whose_likely_tokens_all_have_much_noise_is_computed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "LIKELY", 0.9)
+    monkeypatch.setattr(noise, "OTHERS", 0.9 * 2.0**10)
+    probs = torch.rand(200, 160, generator=torch.Generator().manual_seed(1))
+    hashed = hashes(torch.full((200,), 3), torch.arange(200), 160)
+    found = winners(probs, (hashed - 2**31).to(torch.int32))
+    assert torch.equal(found, (probs / exponentials(hashed)).argmax(-1))
+
+
+def test_a_row_of_no_numbers_gives_some_token() -> None:
+    probs = torch.full((3, 160), torch.nan)
+    found = winners(probs, torch.zeros(3, 160, dtype=torch.int32))
+    assert found.shape == (3,)
+    assert ((found >= 0) & (found < 160)).all()
+
+
 @pytest.mark.parametrize("room", [1, 6, 1000])
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     monkeypatch.setattr(noise, "KEPT_BYTES", room * 4 * VOCABULARY)
-    kept = KeptNoise()
+    kept = KeptHashes()
     for position in range(200):
         found = kept.of([5, 6], [position, 2 * position], VOCABULARY)
-        wanted = exponentials(hashes(torch.tensor([5, 6]), torch.tensor([position, 2 * position]), VOCABULARY))
+        wanted = hashes(torch.tensor([5, 6]), torch.tensor([position, 2 * position]), VOCABULARY) - 2**31
         assert torch.equal(found, wanted)
         assert len(kept._table) == room
         assert len(kept._place) <= room
