@@ -128,8 +128,10 @@ class Bandit:
             ValueError: No request is running.
         """
         group = bucket(batch)
-        worths = {track: track.worth(group) for track in self._allowed(batch, None) if not track.arm.finds_drafts}
-        if any(worth is None and track.arm.needs_drafter for track, worth in worths.items()):
+        tracks = tuple(track for track in self._allowed(batch, None) if not track.arm.finds_drafts)
+        worths = {track: track.worth(group) for track in tracks}
+        untried = [track for track, worth in worths.items() if worth is None and track.arm.needs_drafter]
+        if any(self._guess(track, tracks, group).hope >= 1.0 for track in untried):
             return True
         known = {track: worth for track, worth in worths.items() if worth is not None}
         return bool(known) and max(known, key=known.__getitem__).arm.needs_drafter
@@ -198,8 +200,7 @@ class Bandit:
             self._best[group] = best, known[best] / group
         if len(known) < len(candidates):
             guessed = {track: self._guess(track, candidates, group) for track in candidates if track not in known}
-            # Among equals, the longest first: its rounds also inform about shorter ones.
-            track = max(guessed, key=lambda track: (guessed[track].hope, track.arm.steps))
+            track = max(guessed, key=lambda track: (guessed[track].hope, _turn(track, group)))
             rounds = min(TRIAL_ROUNDS, self._config.hold_rounds)
             hope, share = guessed[track].hope, guessed[track].share
             if best is None or (hope >= 1.0 and self._affords(track, share, best, group, rounds, lent_rounds=1)):
@@ -244,12 +245,37 @@ class Bandit:
         groups = track.groups()
         if not groups:
             former, best = track.former_worth(group), self._best.get(group)
-            share = 1.0 if former is None or best is None else min(1.0, former / group / best[1])
-            return _Guess(share=share, hope=1.0)
+            if best is None:
+                return _Guess(share=1.0, hope=1.0)
+            if former is not None:
+                return _Guess(share=min(1.0, former / group / best[1]), hope=1.0)
+            share = min(1.0, self._most(track, candidates, group) / best[1])
+            return _Guess(share=share, hope=min(1.0, share / WORTH_A_TRIAL))
         distance, nearest = min((abs(other.bit_length() - group.bit_length()), other) for other in groups)
         worths = {each: worth for each in candidates if (worth := each.worth(nearest)) is not None}
         share = worths[track] / max(worths.values())
         return _Guess(share=share, hope=min(1.0, share / WORTH_A_TRIAL**distance))
+
+    def _most(self, track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> float:
+        """
+        Return the most tokens per request and second to expect of an arm that never ran; infinite: nothing is known.
+
+        From off and the longest shorter arm of the same drafts, in a bucket where both are known. Drafts further on are
+        accepted no more often than those before on average, and each takes as long to verify as those did.
+        """
+        off_s = self._tracks[OFF.name].round_s(group)
+        known = [
+            (each.arm.steps, length, round_s)
+            for each in candidates
+            if track.arm.tells_of(each.arm)
+            and (length := each.length()) is not None
+            and (round_s := each.round_s(group)) is not None
+        ]
+        if off_s is None or not known:
+            return float("inf")
+        steps, length, round_s = max(known)
+        more = (track.arm.steps - steps) / steps
+        return (length + more * (length - 1.0)) / (round_s + more * max(0.0, round_s - off_s))
 
 
 class _Guess(NamedTuple):
@@ -259,6 +285,16 @@ class _Guess(NamedTuple):
     """Share of the best arm's worth."""
     hope: float
     """1 if it may well be the best; the lower, the less likely."""
+
+
+def _turn(track: ArmTrack, group: int) -> int:
+    """
+    Return when an arm is tried, the largest first, among those that are equally likely to be the best.
+
+    Where times are known, the longest: its rounds also say what shorter ones keep. Where they are not, off and then the
+    shortest: what longer ones are worth is estimated from them.
+    """
+    return track.arm.steps if track.round_s(group) is not None else -track.arm.draft_tokens
 
 
 def _tracks(arms: Sequence[Arm], config: BanditConfig) -> Sequence[ArmTrack]:

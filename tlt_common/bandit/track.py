@@ -64,6 +64,10 @@ class ArmTrack:
         """Return the seconds of its rounds at a bucket; None: not known."""
         return self._known_time_s(group)
 
+    def length(self) -> float | None:
+        """Return its tokens per request and round; None: not known."""
+        return self._known_length()
+
     def former_worth(self, group: int) -> float | None:
         """Return what its worth was with the drafter before; None: there was none, or its time is not known."""
         time_s = self._known_time_s(group)

@@ -3,8 +3,8 @@ A plug-in for SGLang beside the product's: the scheduler loop of GPUs, on a CPU.
 
 SGLang turns overlap off for speculation on a CPU, though everything its loop needs exists there. Here a round is
 processed after the next was launched, outputs lie in memory that the next pass of any model overwrites, the host does
-not know how long sequences are, and sampling takes the form with fixed shapes, as on a GPU. On a CPU a round has run when its
-launch returns, so that streams cannot race; what the scheduler would wait for is checked instead (`reads`).
+not know how long sequences are, and sampling takes the form with fixed shapes, as on a GPU. On a CPU a round has run
+when its launch returns, so that streams cannot race; what the scheduler would wait for is checked instead (`reads`).
 
 Entry point `sglang.srt.plugins: tlt-gpu-loop`. Written against SGLang 0.5.23.
 """

@@ -2,9 +2,10 @@
 The scheduler waits for the pass that read its tables last, or for the whole round.
 
 Between rounds, SGLang's scheduler rewrites tables that passes read, such as `req_to_token`. On a GPU it waits for an
-event of one runner first: the worker names the runner whose pass read last, and that pass publishes the event behind its
-reads. An event of an earlier pass would let it write while a later one still reads: a new request's cache slots would
-be written to by one that has ended. Here passes publish as on a GPU, and a round whose event comes too early fails.
+event of one runner first: the worker names the runner whose pass read last, and that pass publishes the event behind
+its reads. An event of an earlier pass would let it write while a later one still reads: a new request's cache slots
+would be written to by one that has ended. Here passes publish as on a GPU, and a round whose event comes too early
+fails.
 
 SGLang 0.5.23: `Scheduler._apply_war_barrier`, `DecodeCudaGraphRunner.execute`, `EAGLEDraftExtendCudaGraphRunner`.
 """
@@ -37,7 +38,7 @@ class TableReads:
 
     def require_last(self, runner: Any) -> None:
         """
-        Check that the event of the runner that a worker names is behind all reads. Without one, a scheduler waits for all.
+        Check that the event of the runner that a worker names is behind all reads; without one, all are waited for.
 
         Raises:
             AssertionError: It is not.
@@ -52,7 +53,7 @@ _reads = TableReads()
 
 
 def publish(original: Callable[..., Any], self: Any, forward_batch: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap `ModelRunner.forward`: verification and plain decoding publish; the steps of a drafter and prompts do not."""
+    """Wrap `ModelRunner.forward`: verification and plain decoding publish, a drafter's steps and prompts do not."""
     mode = forward_batch.forward_mode
     output = original(self, forward_batch, *args, **kw)
     _reads.passes(self, publishes=mode.is_target_verify() or (mode.is_decode() and not self.is_draft_worker))
