@@ -23,6 +23,9 @@ class Task(Protocol):
 
     prompt_tokens: int
     """Room for a prompt, in tokens."""
+    response_tokens: int
+    """Most tokens of a response that are measured. Benchmarks continue responses beyond their end, so that lengths are
+    as planned; what a language model writes there is nothing that a drafter knows."""
 
     def hard(self, count: int, *, seed: int) -> Prompts:
         """Return the token ids of problems whose responses are long."""
@@ -37,6 +40,7 @@ class Countdown:
     """The demo's task, for its policy and for weights that nobody has trained."""
 
     prompt_tokens = workload.PROMPT_TOKENS
+    response_tokens = workload.LONGEST_TOKENS
 
     def hard(self, count: int, *, seed: int) -> Prompts:
         """Return problems with four numbers."""
@@ -56,6 +60,8 @@ class WordProblems:
     """
 
     prompt_tokens = 128
+    response_tokens = 128
+    """Three of four responses of SmolLM2 are longer."""
 
     def __init__(self, model: Path) -> None:
         self._model = model

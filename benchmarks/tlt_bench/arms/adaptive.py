@@ -48,7 +48,9 @@ async def measure_adaptive(engine: BenchEngine, arms: Sequence[str], plan: Rollo
             # Separate prompts per turn: otherwise earlier responses to the same prompt would be retrieved.
             request = Generate(
                 prompts=engine.task.mixed(plan.prompts, seed=100 + repeat * len(seconds) + turn),
-                max_new_tokens=long_tailed(plan.prompts, seed=repeat, longest=plan.longest),
+                max_new_tokens=long_tailed(
+                    plan.prompts, seed=repeat, longest=min(plan.longest, engine.task.response_tokens)
+                ),
             )
             log(f"rollout {repeat + 1} of {plan.repeats}: {name}")
             if engine.has_drafter:
@@ -73,7 +75,9 @@ async def measure_retrieval(engine: BenchEngine, arm: str, plan: RolloutPlan) ->
             request = Generate(
                 prompts=tuple(prompt for prompt in prompts for _ in range(GROUP)),
                 names=tuple(f"{repeat}-{turn}-{place // GROUP}/{place % GROUP}" for place in range(count)),
-                max_new_tokens=long_tailed(count, seed=repeat, longest=plan.group_longest),
+                max_new_tokens=long_tailed(
+                    count, seed=repeat, longest=min(plan.group_longest, engine.task.response_tokens)
+                ),
             )
             log(f"groups of {GROUP}, rollout {repeat + 1} of {plan.repeats}: {name}")
             seconds[name].append(await _timed(engine, name, request))

@@ -158,9 +158,11 @@ class BenchEngine:
         return await self._call(command, CaptureCheck)
 
     def _sampled(self, command: Generate) -> Generate:
-        return (
-            command if command.temperature is not None else command.model_copy(update={"temperature": self.temperature})
-        )
+        lengths = command.max_new_tokens
+        if not command.switches:  # which come at planned lengths
+            lengths = tuple(min(length, self.task.response_tokens) for length in lengths)
+        temperature = self.temperature if command.temperature is None else command.temperature
+        return command.model_copy(update={"temperature": temperature, "max_new_tokens": lengths})
 
     async def _call(self, command: Frozen, expected: type[Reply]) -> Reply:
         assert self._process is not None  # noqa: S101 - inside the context
