@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Published(NamedTuple):
+class ReadDone(NamedTuple):
     """Stands for the event of a pass."""
 
     read: int
@@ -30,7 +30,7 @@ class TableReads:
     def passes(self, runner: Any, *, publishes: bool) -> None:
         """Note a pass of a runner; one that publishes nothing discards what its runner published before."""
         self.count += 1
-        runner.shared_read_done_event = Published(self.count) if publishes else None
+        runner.shared_read_done_event = ReadDone(self.count) if publishes else None
 
     def reads(self) -> None:
         """Note a read outside of passes."""

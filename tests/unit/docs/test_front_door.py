@@ -62,7 +62,7 @@ def test_its_first_screen_is_one() -> None:
     screen, mark, _ = README.partition("<!-- End of the first screen")
     assert mark
     assert len(screen.splitlines()) <= 40
-    assert "not yet run" in screen
+    assert "not yet measured" in screen
     assert screen.index("make demo-quick") < screen.index("make demo ") < screen.index("tlt up --model")
 
 
