@@ -61,7 +61,7 @@ class WordProblems:
 
     prompt_tokens = 128
     response_tokens = 128
-    """Three of four responses of SmolLM2 are longer."""
+    """Most responses of SmolLM2 are longer."""
 
     def __init__(self, model: Path) -> None:
         self._model = model

@@ -34,7 +34,7 @@ LIKELY = 2.0**-13
 """Share of a row's largest probability below which a token wins only by luck."""
 LUCK = 2**22
 """Largest hashes, one in 1,024, whose noise is below 2**-10: that of all others is above."""
-OTHERS = 1.01 * LIKELY * 2.0**10
+OTHERS = 1.01 * LIKELY * 2.0**32 / LUCK
 """The most that a token which is neither likely nor lucky scores, as a share of the largest probability. One in
 3,000 rows has no better token, and computes the noise of all."""
 _HALF = 2**31
