@@ -49,6 +49,8 @@ async def test_workers_and_gateway_of_one_machine_hold_one_file(two: tuple[Bench
         assert inodes(*two) == {(file.stat().st_dev, file.stat().st_ino)}
         before = file.read_bytes()
         await client.publish_weights(2, STATE)
+        # The file of the release before is deleted in the background.
+        await eventually(lambda: all(len(files(bench.run_dir / "weights")) == 1 for bench in two))
         assert len(inodes(*two)) == 1
         assert {bench.engine.policy_version for bench in two} == {2}
         assert file.read_bytes() == before, "what an earlier release holds is never written again"
