@@ -66,6 +66,8 @@ class Learner:
         """The drafter of another trainer that was last made the base."""
         self.planned_tokens: int | None = None
         """States after which training will end; None: it is open-ended."""
+        self.tokens_before = 0
+        """States from which the drafter had learned when such a training began."""
         self.policies = 0
         """How often embedding and head were replaced."""
         self._drafter = drafter_of(form).to(device)
@@ -280,7 +282,8 @@ class Learner:
         """Let the optimizer step by one piece, such as one matrix; return whether that completes the step."""
         if not self._left:
             done = self.counters
-            factor = rate(done.steps, done.tokens, self.planned_tokens) * self._drafter.rate_factor
+            factor = rate(done.steps, done.tokens, self.planned_tokens, before=self.tokens_before)
+            factor *= self._drafter.rate_factor
             self._left = [*self._optimizer.pieces(factor), self._end_step]
         self._left[0]()
         del self._left[0]

@@ -12,6 +12,10 @@ CONFIG_FILE: Final = "config.json"
 META_FILE: Final = "meta.json"
 """Written last: a directory that contains it is complete."""
 
+UNKNOWN_TOKENS: Final = 1_000_000
+"""What a drafter that was trained elsewhere counts as trained on. Most were on far more; it decides how fast training
+changes what they know."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterMeta:
@@ -24,6 +28,7 @@ class DrafterMeta:
     worker_id: str
     steps: int
     tokens: int
+    """Tokens that it has learned from since it was made, repetitions included."""
     held_out_top1: float
 
 
@@ -38,3 +43,16 @@ def meta_of(files: Mapping[str, bytes]) -> DrafterMeta:
         return DrafterMeta(**json_of(files[META_FILE]))
     except (KeyError, TypeError, ValueError) as error:
         raise WeightsError(f"the drafter's {META_FILE} is missing or invalid: {error}") from error
+
+
+def training_of(files: Mapping[str, bytes]) -> tuple[int, int]:
+    """
+    Return the steps and tokens that a drafter was trained for: 0 and `UNKNOWN_TOKENS` without meta.json.
+
+    Raises:
+        WeightsError: As for `meta_of`.
+    """
+    if META_FILE not in files:
+        return 0, UNKNOWN_TOKENS
+    meta = meta_of(files)
+    return meta.steps, meta.tokens

@@ -136,8 +136,7 @@ async def train(job: Job, stack: Stack, directory: Path, observer: Observer, *, 
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             limit=LINE_BYTES,
-            # One thread: with as many cores as workers, more would use the cores that idle workers train on.
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": str(job.settings.learner_threads), "TRL_EXPERIMENTAL_SILENCE": "1"},
         )
         parts.push_async_callback(end, process, STOP_S)
         steps: list[Step] = []

@@ -60,6 +60,9 @@ class RunSettings:
     """Directory of the initial drafter; empty means none."""
     trainer: dict[str, str] = field(default_factory=lambda: dict(EAGER))
     """Settings of the spot trainers."""
+    learner_threads: int = 1
+    """Compute threads of the external trainer. With as many as there are workers, it would use the processors that idle
+    workers train on."""
 
     @property
     def dtype(self) -> str:

@@ -1,5 +1,6 @@
 """Settings of a run of SmolLM2 on word problems."""
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -12,9 +13,12 @@ DRAFTER: Final = Path(__file__).parents[1] / "drafter"
 NO_DRAFTER: Final = "none"
 POLICY, RESPONSES = "policy", "fresh.jsonl"
 """Within the directory of the run: the last published policy, and its responses to fresh prompts."""
-ADAPTING: Final = {**EAGER, "publish.gain": "0"}
+ADAPTING: Final = {name: value for name, value in EAGER.items() if name not in {"nice", "own_session"}} | {
+    "publish.gain": "0"
+}
 """Score and publish often, as the demo does; the shipped drafter is followed by the next one unless it is worse on
-held-out prompts."""
+held-out prompts. Beside the external trainer, spot trainers get what they get by default, a tenth of the processors: a
+drafter that begins trained has little to learn from a few prompts, and the step waits for the external trainer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,7 @@ class RealSettings(RunSettings):
     run started with is compared with the newest one."""
     drafter: str = str(DRAFTER)
     trainer: dict[str, str] = field(default_factory=lambda: dict(ADAPTING))
+    learner_threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
 
 def chosen(*, drafter: str | None = None, minutes: float | None = None) -> RealSettings:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
+from tlt_common.drafter.meta import training_of
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.files import config_of, from_files
@@ -38,6 +39,8 @@ class Beginning:
     form: DrafterFormat
     weights: Mapping[str, Tensor] | None = None
     """None: it has not been trained."""
+    tokens: int = 0
+    """Tokens that it has learned from."""
 
 
 def beginning(wanted: WantedDrafter, target: Json) -> Beginning:
@@ -82,7 +85,7 @@ def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
         form = format_of(config_of(files), target)
         require_rope(form)
         weights = from_files(files, form)
-        return uri, Beginning(form=form, weights=weights)
+        return uri, Beginning(form=form, weights=weights, tokens=training_of(files)[1])
     except (ConfigError, WeightsError) as error:
         raise ConfigError(f"{option}: {uri}: {error.message}", field="source") from error
 

@@ -86,6 +86,7 @@ class OfflineTraining:
         self._learner.share(read_shared(model, begin.form, device))
         dtype = compute_dtype(device)
         self._policy: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).base_model.to(device).eval()
+        self._learner.tokens_before = begin.tokens
         if (weights := begin.weights) is not None:
             self._learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
 
@@ -261,6 +262,6 @@ class OfflineTraining:
             base=0,
             worker_id=AUTHOR,
             steps=counters.steps,
-            tokens=counters.tokens,
+            tokens=self._learner.tokens_before + counters.tokens,
             held_out_top1=score.top1,
         )

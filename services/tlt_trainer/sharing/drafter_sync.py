@@ -12,7 +12,7 @@ from torch import Tensor
 from tlt_common.aio import backoff
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, meta_of
+from tlt_common.drafter.meta import CONFIG_FILE, training_of
 from tlt_common.errors import NotFoundError, TltError, WeightsError
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.drafter.files import as_safetensors, from_files
@@ -209,11 +209,5 @@ class DrafterSync:
     def _read(self, wish: DrafterWish) -> Published:
         files = as_safetensors(read_uri(wish.uri, mark=CONFIG_FILE))
         weights = from_files(files, self._learner.form)
-        # A drafter passed to `tlt up` may have no meta.json; it counts as trained for 0 steps.
-        meta = meta_of(files) if META_FILE in files else None
-        return Published(
-            version=wish.version,
-            weights=weights,
-            steps=meta.steps if meta else 0,
-            tokens=meta.tokens if meta else 0,
-        )
+        steps, tokens = training_of(files)
+        return Published(version=wish.version, weights=weights, steps=steps, tokens=tokens)

@@ -144,6 +144,13 @@ class ModelShape:
         whole = self.layers * (kv + queries) + self._routers + self.vectors
         return (whole + split // tensor_parallel) * self.element_bytes
 
+    def packed_bytes(self, tensor_parallel: int) -> int:
+        """Return the bytes per rank of the weights that CPUs pack: all but norms, biases, experts and an embedding."""
+        rows = 0 if self.is_tied else -(-self.vocab // VOCABULARY_PAD) * VOCABULARY_PAD
+        experts = 0 if self.experts is None else self.experts.layers * 3 * self.experts.count * self.experts.inner
+        apart = (rows + experts) * self.hidden // tensor_parallel + self.vectors
+        return self.weight_bytes(tensor_parallel) - apart * self.element_bytes
+
     @property
     def largest_tensor(self) -> int:
         """Elements of the largest tensor in a checkpoint."""

@@ -153,7 +153,7 @@ def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
 
 def _kept_lines(kept: Sequence[Row]) -> list[str]:
     """Return what an engine on a CPU allocates as text."""
-    rows = [f"{row.name.ljust(8)}  {row.bytes / GIB:7.2f} GiB" for row in kept]
+    rows = [f"{row.name.ljust(14)}  {row.bytes / GIB:7.2f} GiB" for row in kept]
     return [*rows, "besides, per rank: the process itself, and its rounds", ""] if rows else []
 
 

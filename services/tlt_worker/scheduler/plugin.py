@@ -46,7 +46,7 @@ class Hook:
 
 def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
-    from tlt_worker.scheduler import routed_experts
+    from tlt_worker.scheduler import packed_weights, routed_experts
     from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
@@ -102,7 +102,12 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
         found += _sampling_hooks(cpu=cpu)
     if cpu:
         row_argmax = "sglang.kernels.ops.speculative.row_argmax.row_argmax"
+        unquantized, loaded = "layers.quantization.unquant.Unquantized", "process_weights_after_loading"
         found += [
+            _around(f"{unquantized}LinearMethod.apply", packed_weights.multiply),
+            _around(f"{unquantized}LinearMethod.{loaded}", packed_weights.forget),
+            _around(f"{unquantized}EmbeddingMethod.{loaded}", packed_weights.forget),
+            _around("layers.logits_processor.LogitsProcessor._compute_lm_head", packed_weights.logits),
             _around("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
             Hook(target=row_argmax, how=How.REPLACE, replacement=verification.row_argmax),
             _around("mem_cache.pool_host.common.alloc_with_host_register", routed_experts.allocate_unpinned),

@@ -19,10 +19,15 @@ def cpu_slots(engine: EngineConfig, *, context_length: int, width: int) -> int:
 
 
 def cpu_rows(engine: EngineConfig, shape: ModelShape, *, context_length: int, width: int) -> tuple[Row, ...]:
-    """Return the bytes of weights, drafter and KV cache, per rank; the process itself and its rounds take more."""
+    """
+    Return the bytes of weights, drafter and KV cache, per rank; the process itself and its rounds take more.
+
+    Weights that products are made with are there a second time, packed (`tlt_worker.scheduler.packed_weights`).
+    """
     slots, ranks = cpu_slots(engine, context_length=context_length, width=width), engine.tensor_parallel
     return (
         Row(name="weights", bytes=shape.weight_bytes(ranks)),
+        Row(name="packed weights", bytes=shape.packed_bytes(ranks)),
         Row(name="drafter", bytes=shape.drafter_bytes(ranks)),
         Row(name="KV cache", bytes=slots * shape.kv_bytes(ranks)),
     )

@@ -28,6 +28,7 @@ from sglang.srt.runtime_context import get_parallel
 from torch import Tensor
 from torch.nn import functional
 
+from tlt_worker.scheduler.packed_weights import linear
 from tlt_worker.scheduler.sampling.draw import drawn, race
 from tlt_worker.scheduler.sampling.forms import Form, form_of
 
@@ -146,7 +147,7 @@ class EagerChain:
         return table[places.clamp_(max=len(table) - 1)].unsqueeze(-2).chunk(2, -1)
 
     def _logits(self, hidden_BE: Tensor) -> Tensor:
-        logits_BV = functional.linear(hidden_BE, self.model.lm_head.weight)
+        logits_BV = linear(hidden_BE, self.model.lm_head.weight)
         if getattr(self.model, "is_reduced", False):  # the head covers a part of the vocabulary
             spread_BV: Tensor = self.model.spread(logits_BV)
             return spread_BV.float()
@@ -222,7 +223,7 @@ class _Context:
 
 
 def _linear(module: Any, input_BE: Tensor) -> Tensor:
-    return functional.linear(input_BE, module.weight, module.bias)
+    return linear(input_BE, module.weight, module.bias)
 
 
 def _is_plain(model: Any) -> bool:

@@ -22,6 +22,7 @@ from sglang.srt.runtime_context import get_parallel
 from torch import Tensor, nn
 
 from tlt_worker.scheduler.models.spread import SpreadLogits
+from tlt_worker.scheduler.packed_weights import forget_weight
 from tlt_worker.scheduler.sent import sent
 
 _Untyped: Any = nn.Module  # as SGLang's drafters, before which these classes stand
@@ -71,6 +72,7 @@ class TargetsHead(_Untyped):  # type: ignore[misc] # on purpose
         """Copy the rows of the covered tokens again, since the target has new weights. In place: graphs read them."""
         rows = self.lm_head.weight.data[: self.covered]
         torch.index_select(self.target_head, 0, self.taken, out=rows)
+        forget_weight(self.lm_head.weight)
 
 
 class SharesWithTarget(TargetsHead):

@@ -158,10 +158,21 @@ def test_a_merge_lies_between_both_by_their_tokens() -> None:
     assert share_of(10, 0) == share_of(10, -5) == 0.5
 
 
-def test_rates_warm_up_cool_down_and_stay() -> None:
+def test_rates_warm_up_and_cool_down() -> None:
     assert [round(rate(step, 0), 2) for step in (0, 4, 9, 99)] == [0.1, 0.5, 1.0, 1.0]
     assert rate(99, 75_000) == pytest.approx(0.625)
-    assert rate(99, 150_000) == rate(99, 10**9) == pytest.approx(0.25)
+    assert rate(99, 150_000) == pytest.approx(0.25)
+    assert rate(99, 300_000) == pytest.approx(0.125)
+    assert rate(99, 10**6) == rate(99, 10**9) == pytest.approx(0.05)
+
+
+def test_a_trained_drafter_goes_on_slowly_where_training_has_an_end() -> None:
+    assert rate(99, 0, 100_000) == pytest.approx(1.0)
+    assert rate(99, 0, 100_000, before=300_000) == pytest.approx(0.125)
+    assert rate(99, 100_000, 100_000, before=300_000) == rate(99, 100_000, 100_000, before=10**7) == pytest.approx(0.05)
+
+
+def test_the_average_spans_a_share_of_the_steps() -> None:
     assert average_weight(0) == 1.0
     assert average_weight(10**6) == 0.02
 

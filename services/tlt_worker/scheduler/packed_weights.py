@@ -1,0 +1,87 @@
+"""
+Products with a CPU's weights in the layout in which oneDNN multiplies them. Imported inside SGLang's processes only.
+
+torch's own products of a few rows take much longer than that of one: of float32, 4 and 8 rows take 1.8 and 2.4 times
+as long on a Xeon with AMX; packed, 1.1 and 1.3 times. So a round that verifies drafts would cost more on a CPU than
+anywhere else. They also round by the number of rows, so that verifying differs from decoding by a bit; packed, as far
+as measured, all rows are rounded alike. SGLang's compiled CPU kernels pack weights as well, in place and only for AMX.
+
+A weight is packed when it is first multiplied with, and takes its memory twice from then on. SGLang calls
+`process_weights_after_loading` of every layer after each change of weights; what was packed is then forgotten.
+
+Written against SGLang 0.5.23. Shapes: N rows, I input and O output features.
+"""
+
+import platform
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tlt_common.machine import multiplies_bfloat16
+
+_ROWS = {torch.float32: 4, torch.bfloat16: 1}
+"""Rows for which oneDNN chooses the layout, by type. With others the rounding depends on the number of rows."""
+_PACKED = "tlt_packed"
+"""Attribute of a weight."""
+
+
+def forget(original: Callable[..., Any], self: Any, layer: Any) -> None:
+    """Wrap what SGLang does with the new weights of a layer: they are packed when they are next used."""
+    original(self, layer)
+    forget_weight(layer.weight)
+
+
+def forget_weight(weight: Tensor) -> None:
+    """Pack this weight, whose values have changed, again when it is next used."""
+    if hasattr(weight, _PACKED):
+        delattr(weight, _PACKED)
+
+
+def multiply(original: Callable[..., Any], self: Any, layer: Any, x: Tensor, bias: Tensor | None = None) -> Any:
+    """Wrap the product of a linear layer."""
+    return product(x, layer.weight, bias) if _packs(x, layer.weight) else original(self, layer, x, bias)
+
+
+def logits(original: Callable[..., Any], self: Any, hidden: Tensor, head: Any, *args: Any, **kw: Any) -> Any:
+    """Wrap the product with a head."""
+    weight = getattr(head, "weight", None)
+    if self.use_fp32_lm_head or hasattr(head, "set_lora") or weight is None or not _packs(hidden, weight):
+        return original(self, hidden, head, *args, **kw)
+    return product(hidden, weight)
+
+
+def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
+    """Return what `torch.nn.functional.linear` does."""
+    return product(x, weight_OI, bias_O) if _packs(x, weight_OI) else functional.linear(x, weight_OI, bias_O)
+
+
+def product(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
+    """Return x [..., N, I] times the weight's transpose, plus the bias."""
+    rows_NI = x.reshape(-1, x.shape[-1])
+    if rows_NI.shape[0] == 1 and x.dtype is torch.float32:  # torch's own is the faster one
+        return functional.linear(x, weight_OI, bias_O)
+    packed = getattr(weight_OI, _PACKED, None)
+    if packed is None:
+        pack: Any = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001 - torch's compiler calls it
+        packed = pack(weight_OI.detach(), _ROWS[weight_OI.dtype])
+        setattr(weight_OI, _PACKED, packed)
+    multiply_packed: Any = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001 - torch's compiler calls it
+    out_NO: Tensor = multiply_packed(rows_NI.contiguous(), packed, bias_O, "none", [], "")
+    return out_NO.view(*x.shape[:-1], -1)
+
+
+def _packs(x: Tensor, weight: Tensor) -> bool:
+    return x.dtype is weight.dtype and weight.dtype in _types() and weight.dim() == 2 and x.numel() > 0
+
+
+@cache
+def _types() -> frozenset[torch.dtype]:
+    """Return the types that oneDNN packs on this machine."""
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not has_onednn or platform.machine() not in {"x86_64", "AMD64"}:
+        return frozenset()
+    return frozenset(_ROWS if multiplies_bfloat16() else {torch.float32})
