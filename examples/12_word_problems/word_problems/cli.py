@@ -19,14 +19,22 @@ def demo_real(
         float | None,
         typer.Option(min=1, help="Time for training, start-up included; no step begins that would exceed it."),
     ] = None,
+    sampled: Annotated[
+        bool,
+        typer.Option(
+            "--sampled",
+            help="Sample without seeds, in bfloat16. The two sides then generate different responses, so only "
+            "their distributions can be compared.",
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option(help="Directory for report.html and run.json.")] = Path("reports/demo-real"),
 ) -> None:
     """
     Train SmolLM2-135M-Instruct on word problems with GRPO, compare every step with TLT on and off, and write a report.
 
     `tlt models get smollm2` fetches the model. The run starts with the shipped drafter, which idle workers train
-    further. Both sides of a step use the same seeds, so they generate the same responses. Takes half an hour on 2
-    cores.
+    further. Both sides of a step use the same seeds and float32, so they generate the same responses. Takes half an
+    hour on 2 cores.
     """
     if context.invoked_subcommand is not None:
         return
@@ -34,7 +42,7 @@ def demo_real(
     from word_problems.job import demo_real as job_of
     from word_problems.settings import chosen
 
-    show(job_of(chosen(drafter=drafter, minutes=minutes)), out)
+    show(job_of(chosen(drafter=drafter, minutes=minutes, sampled=sampled)), out)
 
 
 @app.command()

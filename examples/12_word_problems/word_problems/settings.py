@@ -13,12 +13,10 @@ DRAFTER: Final = Path(__file__).parents[1] / "drafter"
 NO_DRAFTER: Final = "none"
 POLICY, RESPONSES = "policy", "fresh.jsonl"
 """Within the directory of the run: the last published policy, and its responses to fresh prompts."""
-ADAPTING: Final = {name: value for name, value in EAGER.items() if name not in {"nice", "own_session"}} | {
-    "publish.gain": "0"
-}
+ADAPTING: Final = {**EAGER, "publish.gain": "0", "nice": "10"}
 """Score and publish often, as the demo does; the shipped drafter is followed by the next one unless it is worse on
-held-out prompts. Beside the external trainer, spot trainers get what they get by default, a tenth of the processors: a
-drafter that begins trained has little to learn from a few prompts, and the step waits for the external trainer."""
+held-out prompts. Spot trainers get a tenth of the processors beside the external trainer: a drafter that begins trained
+has little to learn from a few prompts, and the step waits for the external trainer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +46,19 @@ class RealSettings(RunSettings):
     learner_threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
 
-def chosen(*, drafter: str | None = None, minutes: float | None = None) -> RealSettings:
+def chosen(*, drafter: str | None = None, minutes: float | None = None, sampled: bool = False) -> RealSettings:
     """
     Return the settings of a run.
 
     Args:
         drafter: Directory of the drafter to start with, or `NO_DRAFTER`; None: the shipped one.
         minutes: Length of the training, start-up included; None: by default.
+        sampled: Whether to sample without seeds, in bfloat16.
 
     Raises:
         ConfigError: There is no drafter at that path.
     """
-    settings = RealSettings()
+    settings = RealSettings(paired=not sampled)
     if minutes is not None:
         settings = replace(settings, minutes=minutes)
     if drafter == NO_DRAFTER:

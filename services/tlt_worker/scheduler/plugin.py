@@ -46,12 +46,13 @@ class Hook:
 
 def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
-    from tlt_worker.scheduler import packed_weights, routed_experts
+    from tlt_worker.scheduler import routed_experts
     from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
     from tlt_worker.scheduler.gloo_devices import SharedDevicesGloo
     from tlt_worker.scheduler.launched_round import copy_with_states, take_before_the_drafter
+    from tlt_worker.scheduler.models import packed_weights
     from tlt_worker.scheduler.policy_load import experts_apart, report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal

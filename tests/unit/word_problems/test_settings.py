@@ -22,6 +22,11 @@ def test_a_run_starts_with_the_drafter_that_is_named(drafter: str) -> None:
     assert chosen(drafter="none", minutes=8).minutes == 8
 
 
+def test_a_run_is_paired_in_float32_or_sampled_in_bfloat16() -> None:
+    assert (chosen().paired, chosen().dtype) == (True, "float32")
+    assert (chosen(sampled=True).paired, chosen(sampled=True).dtype) == (False, "bfloat16")
+
+
 def test_the_shipped_drafter_is_the_usual_one() -> None:
     assert RealSettings().drafter == str(DRAFTER)
     assert DRAFTER == ROOT / "examples/12_word_problems/drafter"

@@ -22,7 +22,7 @@ def cpu_rows(engine: EngineConfig, shape: ModelShape, *, context_length: int, wi
     """
     Return the bytes of weights, drafter and KV cache, per rank; the process itself and its rounds take more.
 
-    Weights that products are made with are there a second time, packed (`tlt_worker.scheduler.packed_weights`).
+    Weights that products are made with are there a second time, packed (`tlt_worker.scheduler.models.packed_weights`).
     """
     slots, ranks = cpu_slots(engine, context_length=context_length, width=width), engine.tensor_parallel
     return (

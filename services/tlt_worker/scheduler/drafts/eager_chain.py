@@ -28,7 +28,7 @@ from sglang.srt.runtime_context import get_parallel
 from torch import Tensor
 from torch.nn import functional
 
-from tlt_worker.scheduler.packed_weights import linear
+from tlt_worker.scheduler.models.packed_weights import linear
 from tlt_worker.scheduler.sampling.draw import drawn, race
 from tlt_worker.scheduler.sampling.forms import Form, form_of
 

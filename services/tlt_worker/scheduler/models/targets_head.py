@@ -21,8 +21,8 @@ from sglang.srt.platforms import current_platform
 from sglang.srt.runtime_context import get_parallel
 from torch import Tensor, nn
 
+from tlt_worker.scheduler.models.packed_weights import forget_weight
 from tlt_worker.scheduler.models.spread import SpreadLogits
-from tlt_worker.scheduler.packed_weights import forget_weight
 from tlt_worker.scheduler.sent import sent
 
 _Untyped: Any = nn.Module  # as SGLang's drafters, before which these classes stand

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tlt_worker.scheduler import packed_weights
+from tlt_worker.scheduler.models import packed_weights
 
 INPUT, OUTPUT = 96, 160
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
