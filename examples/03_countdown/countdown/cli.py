@@ -1,9 +1,19 @@
 """`tlt demo`. Importing torch takes seconds, so each command imports only what it needs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
+
+Sampled: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--sampled",
+        help="Sample without seeds, in bfloat16. The two sides then generate different responses, so only "
+        "their distributions can be compared.",
+    ),
+]
+"""Option of every run that compares two sides."""
 
 app = typer.Typer(help="Run the whole suite on one machine with a tiny reasoner, and write a report.")
 
@@ -18,14 +28,7 @@ def demo(
     warm: Annotated[
         bool, typer.Option("--warm", help="Start from the shipped drafter, like a run that continues an earlier one.")
     ] = False,
-    sampled: Annotated[
-        bool,
-        typer.Option(
-            "--sampled",
-            help="Sample without seeds, in bfloat16. The two sides then generate different responses, so only "
-            "their distributions can be compared.",
-        ),
-    ] = False,
+    sampled: Sampled = False,
     out: Annotated[Path, typer.Option(help="Directory for report.html and run.json.")] = Path("reports/demo"),
 ) -> None:
     """

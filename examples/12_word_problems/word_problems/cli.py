@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from countdown.cli import Sampled
+
 app = typer.Typer(add_completion=False)
 
 
@@ -19,14 +21,7 @@ def demo_real(
         float | None,
         typer.Option(min=1, help="Time for training, start-up included; no step begins that would exceed it."),
     ] = None,
-    sampled: Annotated[
-        bool,
-        typer.Option(
-            "--sampled",
-            help="Sample without seeds, in bfloat16. The two sides then generate different responses, so only "
-            "their distributions can be compared.",
-        ),
-    ] = False,
+    sampled: Sampled = False,
     out: Annotated[Path, typer.Option(help="Directory for report.html and run.json.")] = Path("reports/demo-real"),
 ) -> None:
     """

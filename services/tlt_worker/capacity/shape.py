@@ -139,14 +139,13 @@ class ModelShape:
             self.hidden * self.head_dim * 2 * max(1, self.kv_heads // tensor_parallel)
         )  # copied where there are too few
         queries = self.hidden * self.head_dim * 2 * self.heads // tensor_parallel
-        tokens = -(-self.vocab // VOCABULARY_PAD) * VOCABULARY_PAD
-        split = self._mlp_parameters + tokens * self.hidden * (1 if self.is_tied else 2)
+        split = self._mlp_parameters + _padded(self.vocab) * self.hidden * (1 if self.is_tied else 2)
         whole = self.layers * (kv + queries) + self._routers + self.vectors
         return (whole + split // tensor_parallel) * self.element_bytes
 
     def packed_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes per rank of the weights that CPUs pack: all but norms, biases, experts and an embedding."""
-        rows = 0 if self.is_tied else -(-self.vocab // VOCABULARY_PAD) * VOCABULARY_PAD
+        rows = 0 if self.is_tied else _padded(self.vocab)
         experts = 0 if self.experts is None else self.experts.layers * 3 * self.experts.count * self.experts.inner
         apart = (rows + experts) * self.hidden // tensor_parallel + self.vectors
         return self.weight_bytes(tensor_parallel) - apart * self.element_bytes
@@ -191,8 +190,7 @@ class ModelShape:
 
     def drafter_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes of a drafter in an engine per rank, with the rows that it copies."""
-        rows = -(-self.drafter.head_rows // VOCABULARY_PAD) * VOCABULARY_PAD
-        own = self.drafter.parameters + self.drafter.frozen + rows * self.hidden
+        own = self.drafter.parameters + self.drafter.frozen + _padded(self.drafter.head_rows) * self.hidden
         return own * self.element_bytes // tensor_parallel
 
     def kv_bytes(self, tensor_parallel: int) -> int:
@@ -292,6 +290,10 @@ def _experts(config: Mapping[str, Any], experts: Experts) -> ExpertShape:
 def _vectors(config: Mapping[str, Any], family: Family, shape: ModelShape) -> int:
     """Return the parameters that are in no matrix: those of all tensors, less the matrices'."""
     return sum(map(prod, expected_tensors(config, family).values())) - shape.parameters
+
+
+def _padded(tokens: int) -> int:
+    return -(-tokens // VOCABULARY_PAD) * VOCABULARY_PAD
 
 
 def _size(config: Mapping[str, Any], name: str, *, default: int | None = None) -> int:

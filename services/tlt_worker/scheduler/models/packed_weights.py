@@ -3,8 +3,8 @@ Products with a CPU's weights in the layout in which oneDNN multiplies them. Imp
 
 torch's own products of a few rows take much longer than that of one: of float32, 4 and 8 rows take 1.8 and 2.4 times
 as long on a Xeon with AMX; packed, 1.1 and 1.3 times. So a round that verifies drafts would cost more on a CPU than
-anywhere else. They also round by the number of rows, so that verifying differs from decoding by a bit; packed, as far
-as measured, all rows are rounded alike. SGLang's compiled CPU kernels pack weights as well, in place and only for AMX.
+anywhere else. One row of float32 is left to torch, which is faster. SGLang's compiled CPU kernels pack weights as well,
+in place and only for AMX.
 
 A weight is packed when it is first multiplied with, and takes its memory twice from then on. SGLang calls
 `process_weights_after_loading` of every layer after each change of weights; what was packed is then forgotten.
@@ -24,7 +24,10 @@ from torch.nn import functional
 from tlt_common.machine import multiplies_bfloat16
 
 _ROWS = {torch.float32: 4, torch.bfloat16: 1}
-"""Rows for which oneDNN chooses the layout, by type. With others the rounding depends on the number of rows."""
+"""Rows for which oneDNN chooses the layout, by type. With these, as far as measured, packed products round all rows
+alike, however many there are; with other layouts, and in torch's own, verifying differs from decoding by a bit."""
+_LEAST_ROWS = {torch.float32: 2, torch.bfloat16: 1}
+"""Rows from which packed weights are faster."""
 _PACKED = "tlt_packed"
 """Attribute of a weight."""
 
@@ -61,21 +64,20 @@ def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor
 
 def product(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """Return x [..., N, I] times the weight's transpose, plus the bias."""
-    rows_NI = x.reshape(-1, x.shape[-1])
-    if rows_NI.shape[0] == 1 and x.dtype is torch.float32:  # torch's own is the faster one
-        return functional.linear(x, weight_OI, bias_O)
     packed = getattr(weight_OI, _PACKED, None)
     if packed is None:
         pack: Any = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001 - torch's compiler calls it
         packed = pack(weight_OI.detach(), _ROWS[weight_OI.dtype])
         setattr(weight_OI, _PACKED, packed)
     multiply_packed: Any = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001 - torch's compiler calls it
-    out_NO: Tensor = multiply_packed(rows_NI.contiguous(), packed, bias_O, "none", [], "")
+    out_NO: Tensor = multiply_packed(x.reshape(-1, x.shape[-1]).contiguous(), packed, bias_O, "none", [], "")
     return out_NO.view(*x.shape[:-1], -1)
 
 
 def _packs(x: Tensor, weight: Tensor) -> bool:
-    return x.dtype is weight.dtype and weight.dtype in _types() and weight.dim() == 2 and x.numel() > 0
+    if x.dtype is not weight.dtype or weight.dtype not in _types() or weight.dim() != 2:
+        return False
+    return x.shape[:-1].numel() >= _LEAST_ROWS[x.dtype]
 
 
 @cache
