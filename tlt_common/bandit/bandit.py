@@ -3,22 +3,15 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
 
 from tlt_common.bandit.config import BanditConfig
 from tlt_common.bandit.exploration import ExplorationBudget
+from tlt_common.bandit.guess import Guess, guess
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward
 from tlt_common.bandit.tally import RoundTally
 from tlt_common.bandit.track import ArmTrack, linked
 from tlt_common.domain.arm import OFF, Arm, ArmWindow
 from tlt_common.domain.tuner import Posterior
-
-WORTH_A_TRIAL = 0.6
-"""
-Minimum share of the best arm's worth for an immediate trial. An arm that earned less at the next bucket (its square
-at the second next, ...) is not tried at this one at once, but left to exploration: from one power of two to the
-next, no arm gains more on another.
-"""
 
 UNSEEN = 0.5
 """Minimum share of the best arm's worth assumed for exploring an arm in a bucket where it was never tried."""
@@ -50,7 +43,8 @@ class Bandit:
         """The arm to explore as soon as that is affordable; None: to be drawn."""
         self._last_query: tuple[int, Sequence[Arm] | None] = (0, None)
         self._candidates: tuple[ArmTrack, ...] = ()
-        self._current = self._tracks[OFF.name]
+        self._current = self._latest = self._tracks[OFF.name]
+        """The arm whose turn it is, and that of the last round."""
         self._rounds_left = 0
 
     def candidates(self, batch: int, allowed: Sequence[Arm] | None = None) -> tuple[Arm, ...]:
@@ -111,9 +105,7 @@ class Bandit:
         """
         name, group = arm.name, bucket(batch)
         reward(accepted, elapsed_s)
-        track = self._tracks[name]
-        self._budget.ran(elapsed_s, self._lost_s(track, group, accepted, elapsed_s))
-        track.add(group, accepted, elapsed_s)
+        self._learn(self._tracks[name], group, accepted, elapsed_s)
         if (tally := self._tallies.get((name, group))) is None:
             tally = self._tallies[name, group] = RoundTally(self._config.window)
         drafted = arm.drafted_tokens * len(accepted) if drafted is None else drafted
@@ -181,6 +173,20 @@ class Bandit:
             if batch < track.below_requests and (track.arm == OFF or allowed is None or track.arm in allowed)
         )
 
+    def _learn(self, track: ArmTrack, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
+        before, self._latest = self._latest, track
+        usual_s = track.round_s(group) if _catches_up(track.arm, before.arm) else None
+        if usual_s is None:
+            self._budget.ran(elapsed_s, self._lost_s(track, group, accepted, elapsed_s))
+            track.add(group, accepted, elapsed_s)
+            return
+        owed_s = elapsed_s - usual_s
+        best = self._best.get(group)
+        lost_s = 0.0 if best is None or best[0] is before else owed_s
+        self._budget.ran(elapsed_s, self._lost_s(track, group, accepted, usual_s) + lost_s)
+        track.learn(accepted)
+        before.owe(group, owed_s)
+
     def _lost_s(self, track: ArmTrack, group: int, accepted: Sequence[int], elapsed_s: float) -> float:
         """
         Return how much longer a round took than the best arm takes for as many tokens.
@@ -200,12 +206,13 @@ class Bandit:
             self._best[group] = best, known[best] / group
         if len(known) < len(candidates):
             guessed = {track: self._guess(track, candidates, group) for track in candidates if track not in known}
-            track = max(guessed, key=lambda track: (guessed[track].hope, _turn(track, group)))
             rounds = min(TRIAL_ROUNDS, self._config.hold_rounds)
-            hope, share = guessed[track].hope, guessed[track].share
-            if best is None or (hope >= 1.0 and self._affords(track, share, best, group, rounds, lent_rounds=1)):
-                return track, rounds
-            known |= {track: max(guess.share, UNSEEN) * known[best] for track, guess in guessed.items()}
+            for track in sorted(guessed, key=lambda track: (guessed[track].hope, _turn(track, group)), reverse=True):
+                hope, share = guessed[track].hope, guessed[track].share
+                if best is None or (hope >= 1.0 and self._affords(track, share, best, group, rounds, lent_rounds=1)):
+                    return track, rounds
+            most = max(known.values())
+            known |= {track: max(guess.share, UNSEEN) * most for track, guess in guessed.items()}
             best = max(known, key=known.__getitem__)
         assert best is not None  # noqa: S101 - one is known, since nothing is to be tried
         rounds = self._config.hold_rounds
@@ -228,6 +235,10 @@ class Bandit:
         round_s = track.round_s(group) or best_s
         return self._budget.affords(rounds * round_s * (1.0 - share), lent_s=lent_rounds * best_s)
 
+    def _guess(self, track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> Guess:
+        best = self._best.get(group)
+        return guess(track, candidates, group, best=None if best is None else best[1])
+
     def _to_explore(self, candidates: Sequence[ArmTrack], known: dict[ArmTrack, float], best: ArmTrack) -> ArmTrack:
         """
         Return an arm other than the best; the closer to the best, the more likely.
@@ -240,51 +251,10 @@ class Bandit:
             self._next = self._random.choices(others, weights)[0]
         return self._next
 
-    def _guess(self, track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> "_Guess":
-        """Estimate the worth of a track from the nearest bucket where it is known, or from the drafter before."""
-        groups = track.groups()
-        if not groups:
-            former, best = track.former_worth(group), self._best.get(group)
-            if best is None:
-                return _Guess(share=1.0, hope=1.0)
-            if former is not None:
-                return _Guess(share=min(1.0, former / group / best[1]), hope=1.0)
-            share = min(1.0, self._most(track, candidates, group) / best[1])
-            return _Guess(share=share, hope=min(1.0, share / WORTH_A_TRIAL))
-        distance, nearest = min((abs(other.bit_length() - group.bit_length()), other) for other in groups)
-        worths = {each: worth for each in candidates if (worth := each.worth(nearest)) is not None}
-        share = worths[track] / max(worths.values())
-        return _Guess(share=share, hope=min(1.0, share / WORTH_A_TRIAL**distance))
 
-    def _most(self, track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> float:
-        """
-        Return the most tokens per request and second to expect of an arm that never ran; infinite: nothing is known.
-
-        From off and the longest shorter arm of the same drafts, in a bucket where both are known. Drafts further on are
-        accepted no more often than those before on average, and each takes as long to verify as those did.
-        """
-        off_s = self._tracks[OFF.name].round_s(group)
-        known = [
-            (each.arm.steps, length, round_s)
-            for each in candidates
-            if track.arm.tells_of(each.arm)
-            and (length := each.length()) is not None
-            and (round_s := each.round_s(group)) is not None
-        ]
-        if off_s is None or not known:
-            return float("inf")
-        steps, length, round_s = max(known)
-        more = (track.arm.steps - steps) / steps
-        return (length + more * (length - 1.0)) / (round_s + more * max(0.0, round_s - off_s))
-
-
-class _Guess(NamedTuple):
-    """Estimated worth of an arm where it was not tried."""
-
-    share: float
-    """Share of the best arm's worth."""
-    hope: float
-    """1 if it may well be the best; the lower, the less likely."""
+def _catches_up(arm: Arm, before: Arm) -> bool:
+    """Return whether a round of an arm catches up with drafts that were found in the round before."""
+    return arm.needs_drafter and before.finds_drafts
 
 
 def _turn(track: ArmTrack, group: int) -> int:

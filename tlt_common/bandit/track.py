@@ -10,6 +10,7 @@ pause of the process) and kept until there are new rounds.
 from collections import defaultdict
 from collections.abc import Sequence
 
+from tlt_common.bandit.owed import Owed
 from tlt_common.bandit.reward import TRIAL_ROUNDS
 from tlt_common.bandit.window import MedianWindow
 from tlt_common.domain.arm import OFF, Arm, ArmWindow
@@ -34,6 +35,7 @@ class ArmTrack:
         self._rounds = TRIAL_ROUNDS if arm == OFF else 0
         """Rounds averaged in `_length`, at most the window; below TRIAL_ROUNDS it is not used."""
         self._times_s: defaultdict[int, MedianWindow] = defaultdict(lambda: MedianWindow(window))
+        self._owed: defaultdict[int, Owed] = defaultdict(lambda: Owed(window))
         # Used until there are own rounds: first what was learned here before a change, then the fleet's experience.
         self._former_length: float | None = None
         """With the drafter before; what a trial of this one is expected to cost, and no more."""
@@ -45,6 +47,15 @@ class ArmTrack:
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
         """Learn from a round of the arm at bucket `group`."""
         self._times_s[group].add(elapsed_s)
+        self._owed[group].ran()
+        self.learn(accepted)
+
+    def owe(self, group: int, elapsed_s: float) -> None:
+        """Count what another arm's round at bucket `group` took longer because of this arm's round before."""
+        self._owed[group].paid(elapsed_s)
+
+    def learn(self, accepted: Sequence[int]) -> None:
+        """Learn what a round accepted, but not how long it took."""
         self._learn(accepted)
         for track in self.shorter:
             steps = track.arm.steps
@@ -53,7 +64,9 @@ class ArmTrack:
     def worth(self, group: int) -> float | None:
         """Return its worth at a bucket; None if it must be tried first."""
         length, time_s = self._known_length(), self._known_time_s(group)
-        return None if length is None or time_s is None else length * group / time_s
+        if length is None or time_s is None:
+            return None
+        return length * group / (time_s + self._owed[group].mean_s)
 
     @property
     def is_known(self) -> bool:
@@ -64,9 +77,9 @@ class ArmTrack:
         """Return the seconds of its rounds at a bucket; None: not known."""
         return self._known_time_s(group)
 
-    def length(self) -> float | None:
-        """Return its tokens per request and round; None: not known."""
-        return self._known_length()
+    def expected_length(self) -> float | None:
+        """Return its tokens per request and round, or those with the drafter before; None: neither is known."""
+        return self._known_length() or self._former_length
 
     def former_worth(self, group: int) -> float | None:
         """Return what its worth was with the drafter before; None: there was none, or its time is not known."""

@@ -124,14 +124,14 @@ class PieceLog:
             await self._changed.wait()
 
     async def _has(self, number: int) -> bool:
-        """Wait for a piece; return False if there is none of this number."""
-        while number >= len(self._pieces):
-            if self._failure:
-                raise UnavailableError(self._failure)
+        """Wait for a piece; return False if there is none of this number. Once the log has failed, its file is going."""
+        while not self._failure:
+            if number < len(self._pieces):
+                return True
             if self._is_complete:
                 return False
             await self._changed.wait()
-        return True
+        raise UnavailableError(self._failure)
 
     async def _content(self, number: int) -> TensorChunk:
         if (chunk := self._recent.get(number)) is not None:

@@ -70,6 +70,18 @@ def test_after_a_good_drafter_the_next_one_is_tried_at_once() -> None:
     assert play(bandit, {OFF: 2.0, SHORT: 1.0, LONG: 1.0}, batch=1, rounds=3) == [LONG] * 3
 
 
+def test_a_trial_that_is_too_dear_keeps_no_other_from_its_own() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    speed = {OFF: 2.0, SHORT: 3.0, LONG: 0.5}
+    play(bandit, speed, batch=1, rounds=20)
+    play(bandit, speed, batch=4, rounds=20)
+    bandit.record(LONG, 4, [7] * 4, elapsed_s=64.0)
+    bandit.record(LONG, 4, [7] * 4, elapsed_s=64.0)
+    bandit.record(LONG, 4, [7] * 4, elapsed_s=64.0)
+    bandit.drafter_changed()
+    assert play(bandit, speed, batch=4, rounds=TRIAL_ROUNDS) == [SHORT] * TRIAL_ROUNDS
+
+
 def test_another_drafter_changes_nothing_for_arms_that_do_not_use_it() -> None:
     bandit = Bandit([OFF, ngram(4)], PATIENT, seed=0)
     play(bandit, {OFF: 1.0, ngram(4): 2.0}, batch=1, rounds=20)

@@ -51,6 +51,7 @@ async def test_a_link_is_the_same_file_grows_with_it_and_survives_it(spool: Spoo
 
 async def test_a_file_that_is_gone_is_not_offered_and_neither_are_files_that_are_not_ours(spool: Spool) -> None:
     spool.remove()
+    assert not spools_in(spool.directory.parent)
     assert await offer(PieceLog(spool.file)) is None
     assert await offer(PieceLog()) is None
 
