@@ -7,6 +7,7 @@ from random import Random
 from tlt_common.bandit.config import BanditConfig
 from tlt_common.bandit.exploration import ExplorationBudget
 from tlt_common.bandit.guess import Guess, guess
+from tlt_common.bandit.pace import Pace
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward
 from tlt_common.bandit.tally import RoundTally
 from tlt_common.bandit.track import ArmTrack, linked
@@ -37,8 +38,9 @@ class Bandit:
         self._tracks = {track.arm.name: track for track in _tracks(self.arms, config)}
         self._tallies: dict[tuple[str, int], RoundTally] = {}
         self._budget = ExplorationBudget(config.exploration_share)
+        self._pace = Pace()
         self._best: dict[int, tuple[ArmTrack, float]] = {}
-        """By bucket, the best arm of the last choice there, and its tokens per request and second."""
+        """By bucket, the best arm of the last choice there, and its tokens per request and second at pace 1."""
         self._next: ArmTrack | None = None
         """The arm to explore as soon as that is affordable; None: to be drawn."""
         self._last_query: tuple[int, Sequence[Arm] | None] = (0, None)
@@ -175,21 +177,32 @@ class Bandit:
 
     def _learn(self, track: ArmTrack, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
         before, self._latest = self._latest, track
-        usual_s = track.round_s(group) if _catches_up(track.arm, before.arm) else None
-        if usual_s is None:
-            self._budget.ran(elapsed_s, self._lost_s(track, group, accepted, elapsed_s))
-            track.add(group, accepted, elapsed_s)
+        usual_s, beside = track.round_s(group), self._pace.beside(track)
+        pace = self._pace.now if beside is None else beside
+        own_s, lost_s = elapsed_s / pace, 0.0
+        catches_up = usual_s is not None and _catches_up(track.arm, before.arm)
+        if usual_s is not None and catches_up:
+            owed_s, own_s = own_s - usual_s, usual_s
+            before.owe(group, owed_s)
+            best = self._best.get(group)
+            lost_s = 0.0 if best is None or best[0] is before else owed_s
+        lost_s += self._lost_s(track, group, accepted, own_s)
+        self._budget.ran(elapsed_s, pace * lost_s)
+        if catches_up:
+            track.learn(accepted)
             return
-        owed_s = elapsed_s - usual_s
-        best = self._best.get(group)
-        lost_s = 0.0 if best is None or best[0] is before else owed_s
-        self._budget.ran(elapsed_s, self._lost_s(track, group, accepted, usual_s) + lost_s)
-        track.learn(accepted)
-        before.owe(group, owed_s)
+        if track.measured_s(group) is None or beside is not None:
+            track.add(group, accepted, own_s)
+        else:  # after its own rounds only, it says how fast the machine is, and nothing of the arm
+            track.ran(group, accepted)
+        if (round_s := track.measured_s(group)) is not None:
+            self._pace.ran(track, elapsed_s / round_s)
+        if beside is not None:
+            self._pace.compare()
 
     def _lost_s(self, track: ArmTrack, group: int, accepted: Sequence[int], elapsed_s: float) -> float:
         """
-        Return how much longer a round took than the best arm takes for as many tokens.
+        Return how much longer a round took than the best arm takes for as many tokens, at pace 1.
 
         0 for an arm of which nothing was known: its first rounds are needed once, whatever they cost.
         """
@@ -215,6 +228,8 @@ class Bandit:
             known |= {track: max(guess.share, UNSEEN) * most for track, guess in guessed.items()}
             best = max(known, key=known.__getitem__)
         assert best is not None  # noqa: S101 - one is known, since nothing is to be tried
+        if self._pace.is_doubtful and (other := self._to_compare(known, best, group)) is not None:
+            return other, TRIAL_ROUNDS
         rounds = self._config.hold_rounds
         if self._random.random() < self._config.epsilon:
             other = self._to_explore(candidates, known, best)
@@ -231,13 +246,23 @@ class Bandit:
 
         A trial may cost a round of the best arm before that is saved: it is needed once, and soon.
         """
-        best_s = best.round_s(group) or 0.0
-        round_s = track.round_s(group) or best_s
+        pace = self._pace.now
+        best_s = pace * (best.round_s(group) or 0.0)
+        round_s = pace * (track.round_s(group) or 0.0) or best_s
         return self._budget.affords(rounds * round_s * (1.0 - share), lent_s=lent_rounds * best_s)
 
     def _guess(self, track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> Guess:
         best = self._best.get(group)
         return guess(track, candidates, group, best=None if best is None else best[1])
+
+    def _to_compare(self, known: dict[ArmTrack, float], best: ArmTrack, group: int) -> ArmTrack | None:
+        """Return the arm whose rounds tell whether the best one or the machine has changed, if it may run."""
+        others = {track: worth for track, worth in known.items() if track is not best}
+        if not others or self._latest is not best:
+            return None
+        other = max(others, key=others.__getitem__)
+        share = others[other] / known[best]
+        return other if self._affords(other, share, best, group, TRIAL_ROUNDS, lent_rounds=1) else None
 
     def _to_explore(self, candidates: Sequence[ArmTrack], known: dict[ArmTrack, float], best: ArmTrack) -> ArmTrack:
         """

@@ -4,7 +4,7 @@ Estimates accept length and round time separately.
 A reward is accept length times batch size over round time. The accept length depends on drafter, weights and text, and
 hardly on the batch size; the time depends on device and batch size only. The former is therefore averaged over the last
 rounds at any batch size and dropped when the drafter changes. The latter is a median per batch-size bucket (robust to a
-pause of the process) and kept until there are new rounds.
+pause of the process), at pace 1 (`Pace`), and kept until there are new rounds.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tlt_common.bandit.owed import Owed
 from tlt_common.bandit.reward import TRIAL_ROUNDS
-from tlt_common.bandit.window import MedianWindow
+from tlt_common.bandit.round_times import RoundTimes
 from tlt_common.domain.arm import OFF, Arm, ArmWindow
 
 
@@ -34,7 +34,7 @@ class ArmTrack:
         self._length = 1.0
         self._rounds = TRIAL_ROUNDS if arm == OFF else 0
         """Rounds averaged in `_length`, at most the window; below TRIAL_ROUNDS it is not used."""
-        self._times_s: defaultdict[int, MedianWindow] = defaultdict(lambda: MedianWindow(window))
+        self._times: defaultdict[int, RoundTimes] = defaultdict(lambda: RoundTimes(window))
         self._owed: defaultdict[int, Owed] = defaultdict(lambda: Owed(window))
         # Used until there are own rounds: first what was learned here before a change, then the fleet's experience.
         self._former_length: float | None = None
@@ -45,8 +45,12 @@ class ArmTrack:
         self._fleet_times_s: dict[int, float] = {}
 
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
-        """Learn from a round of the arm at bucket `group`."""
-        self._times_s[group].add(elapsed_s)
+        """Learn from a round of the arm at bucket `group` how long it takes and what it accepts."""
+        self._times[group].add(elapsed_s)
+        self.ran(group, accepted)
+
+    def ran(self, group: int, accepted: Sequence[int]) -> None:
+        """Learn from a round of the arm at bucket `group`, but not how long it takes."""
         self._owed[group].ran()
         self.learn(accepted)
 
@@ -55,7 +59,7 @@ class ArmTrack:
         self._owed[group].paid(elapsed_s)
 
     def learn(self, accepted: Sequence[int]) -> None:
-        """Learn what a round accepted, but not how long it took."""
+        """Learn what a round accepted, and no more."""
         self._learn(accepted)
         for track in self.shorter:
             steps = track.arm.steps
@@ -74,8 +78,13 @@ class ArmTrack:
         return self._former_length is not None or bool(self.groups())
 
     def round_s(self, group: int) -> float | None:
-        """Return the seconds of its rounds at a bucket; None: not known."""
+        """Return the seconds of its rounds at a bucket and pace 1; None: not known."""
         return self._known_time_s(group)
+
+    def measured_s(self, group: int) -> float | None:
+        """Return the seconds by own rounds with this drafter, not by those that are only kept or the fleet's."""
+        times = self._times.get(group)
+        return None if times is None else times.seconds
 
     def expected_length(self) -> float | None:
         """Return its tokens per request and round, or those with the drafter before; None: neither is known."""
@@ -88,7 +97,7 @@ class ArmTrack:
 
     def groups(self) -> Sequence[int]:
         """Return the buckets where its worth is known, from which others can be estimated."""
-        groups = {*self._times_s, *self._kept_times_s, *self._fleet_times_s}
+        groups = {*self._times, *self._kept_times_s, *self._fleet_times_s}
         return [group for group in groups if self.worth(group) is not None]
 
     def drafter_changed(self) -> None:
@@ -97,9 +106,9 @@ class ArmTrack:
             self._former_length = self._known_length() or self._former_length
             self._rounds, self._kept_length, self._fleet_length = 0, None, None
             # A drafter of another shape takes a different time, one of the same shape the same: keep times as a prior.
-            known = {group: self._known_time_s(group) for group in {*self._times_s, *self._fleet_times_s}}
+            known = {group: self._known_time_s(group) for group in {*self._times, *self._fleet_times_s}}
             self._kept_times_s |= {group: time_s for group, time_s in known.items() if time_s is not None}
-            self._times_s.clear()
+            self._times.clear()
 
     def policy_changed(self) -> None:
         """Reduce the results under earlier weights to a prior."""
@@ -125,9 +134,8 @@ class ArmTrack:
         return self._fleet_length if self._kept_length is None else self._kept_length
 
     def _known_time_s(self, group: int) -> float | None:
-        times_s = self._times_s.get(group)
-        if times_s is not None and len(times_s) >= TRIAL_ROUNDS:
-            return times_s.median()
+        if (seconds := self.measured_s(group)) is not None:
+            return seconds
         return self._kept_times_s.get(group, self._fleet_times_s.get(group))
 
     def _learn(self, accepted: Sequence[int]) -> None:
