@@ -28,7 +28,10 @@ class DrafterMeta:
     worker_id: str
     steps: int
     tokens: int
-    """Tokens that it has learned from since it was made, repetitions included."""
+    """
+    Tokens that it has learned from since it was made, repetitions included; a drafter that was trained elsewhere begins
+    with `UNKNOWN_TOKENS`.
+    """
     held_out_top1: float
 
 

@@ -124,7 +124,7 @@ class PieceLog:
             await self._changed.wait()
 
     async def _has(self, number: int) -> bool:
-        """Wait for a piece; return False if there is none of this number. Once the log has failed, its file is going."""
+        """Wait for a piece; return False if there is none of this number. Of a log that has failed, the file goes."""
         while not self._failure:
             if number < len(self._pieces):
                 return True

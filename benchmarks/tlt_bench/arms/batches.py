@@ -45,6 +45,8 @@ async def measure_batches(engine: BenchEngine, arms: Sequence[str], plan: Batche
                 # Separate prompts: otherwise earlier responses to the same prompt would be retrieved.
                 prompts = engine.task.hard(batch, seed=1000 * batch + repeat * len(names) + place)
                 length = tokens if repeat else plan.warm_tokens
+                if repeat and name == BANDIT:
+                    await engine.counters()  # those of arms that were forced, and of what stood in for them
                 timing = await engine.generate(Generate(prompts=prompts, max_new_tokens=(length,) * batch))
                 if not repeat:
                     continue
