@@ -7,7 +7,7 @@ from random import Random
 from tlt_common.bandit.config import BanditConfig
 from tlt_common.bandit.exploration import ExplorationBudget
 from tlt_common.bandit.guess import Guess, guess
-from tlt_common.bandit.pace import Pace
+from tlt_common.bandit.pace import MachinePace
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward
 from tlt_common.bandit.tally import RoundTally
 from tlt_common.bandit.track import ArmTrack, linked
@@ -38,7 +38,7 @@ class Bandit:
         self._tracks = {track.arm.name: track for track in _tracks(self.arms, config)}
         self._tallies: dict[tuple[str, int], RoundTally] = {}
         self._budget = ExplorationBudget(config.exploration_share)
-        self._pace = Pace()
+        self._pace = MachinePace()
         self._best: dict[int, tuple[ArmTrack, float]] = {}
         """By bucket, the best arm of the last choice there, and its tokens per request and second at pace 1."""
         self._next: ArmTrack | None = None

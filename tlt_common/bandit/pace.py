@@ -25,7 +25,7 @@ a shared one.
 """
 
 
-class Pace:
+class MachinePace:
     """Seconds of the last rounds divided by those that their arms are known for. The first rounds of all define 1."""
 
     def __init__(self) -> None:

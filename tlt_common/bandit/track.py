@@ -4,7 +4,7 @@ Estimates accept length and round time separately.
 A reward is accept length times batch size over round time. The accept length depends on drafter, weights and text, and
 hardly on the batch size; the time depends on device and batch size only. The former is therefore averaged over the last
 rounds at any batch size and dropped when the drafter changes. The latter is a median per batch-size bucket (robust to a
-pause of the process), at pace 1 (`Pace`), and kept until there are new rounds.
+pause of the process), at pace 1 (`MachinePace`), and kept until there are new rounds.
 """
 
 from collections import defaultdict

@@ -21,6 +21,9 @@ class BatchesPlan:
     with it for minutes."""
 
 
+COMPARED = 6
+"""What a plan's repeats are meant for: the bandit and five arms. Fewer are repeated more often in the same time."""
+
 FULL = BatchesPlan(tokens={1: 256, 4: 256, 8: 256, 16: 192}, repeats=4, warm_tokens=96)
 QUICK = BatchesPlan(tokens={1: 128, 8: 128}, repeats=2, warm_tokens=64)
 
@@ -35,11 +38,12 @@ async def measure_batches(engine: BenchEngine, arms: Sequence[str], plan: Batche
         plan: Amount of measurement.
     """
     found, names = Figures(), (BANDIT, *arms)
+    repeats = plan.repeats * max(1, COMPARED // len(names))
     for batch, tokens in plan.tokens.items():
         log(f"bandit and arms at batch {batch}")
         timings: dict[str, list[Timing]] = {name: [] for name in names}
         switches = caught_up = 0
-        for repeat in range(plan.repeats + 1):
+        for repeat in range(repeats + 1):
             for place, name in enumerate(rotated(names, repeat)):
                 await engine.force_arms(*() if name == BANDIT else (name,))
                 # Separate prompts: otherwise earlier responses to the same prompt would be retrieved.

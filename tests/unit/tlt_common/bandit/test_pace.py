@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tlt_common.bandit.playing import LONG, SHORT, play
 from tlt_common.bandit import Bandit, BanditConfig
-from tlt_common.bandit.pace import Pace
+from tlt_common.bandit.pace import MachinePace
 from tlt_common.bandit.round_times import WINDOW, RoundTimes
 from tlt_common.domain.arm import DEFAULT_ARMS, OFF, Arm
 
@@ -60,7 +60,7 @@ def test_an_arm_that_slows_down_alone_is_told_from_the_machine() -> None:
 
 
 def test_the_pace_is_that_of_the_last_rounds_and_beside_an_arm_that_of_others() -> None:
-    pace, one, other = Pace(), object(), object()
+    pace, one, other = MachinePace(), object(), object()
     assert pace.now == 1.0
     assert pace.beside(one) is None
     for ratio in (2.0, 2.0, 9.0):
@@ -75,7 +75,7 @@ def test_the_pace_is_that_of_the_last_rounds_and_beside_an_arm_that_of_others() 
 
 
 def test_the_pace_is_doubtful_until_arms_were_compared_at_it() -> None:
-    pace, arm = Pace(), object()
+    pace, arm = MachinePace(), object()
     for _ in range(5):
         pace.ran(arm, 1.3)
     assert not pace.is_doubtful
