@@ -48,7 +48,7 @@ def test_drafts_were_kept(result: dict[str, list[Answer]], arm: str) -> None:
 
 
 def test_an_engine_with_wrong_acceptance_is_flagged(broken_plugin: str, model: Any, tmp_path: Path) -> None:
-    """It accepts drafts of p > 0.3. As many tokens as of each arm, or the comparison of those proves nothing."""
+    """It accepts drafts of p > 0.3, with as many tokens as an arm has."""
     answers = host.play(broken, tmp_path, {"PYTHONPATH": broken_plugin}, within_s=SCENE_S)
     fit = judge.long_fit(model, answers)
     assert fit.samples == RESPONSES * TOKENS

@@ -179,18 +179,15 @@ class Bandit:
         before, self._latest = self._latest, track
         usual_s, beside = track.round_s(group), self._pace.beside(track)
         pace = self._pace.now if beside is None else beside
-        own_s, lost_s = elapsed_s / pace, 0.0
-        catches_up = usual_s is not None and _catches_up(track.arm, before.arm)
-        if usual_s is not None and catches_up:
-            owed_s, own_s = own_s - usual_s, usual_s
+        own_s = elapsed_s / pace
+        if usual_s is not None and _catches_up(track.arm, before.arm):
+            owed_s, best = own_s - usual_s, self._best.get(group)
+            explored_s = 0.0 if best is None or best[0] is before else owed_s
+            self._budget.ran(elapsed_s, pace * (explored_s + self._lost_s(track, group, accepted, usual_s)))
             before.owe(group, owed_s)
-            best = self._best.get(group)
-            lost_s = 0.0 if best is None or best[0] is before else owed_s
-        lost_s += self._lost_s(track, group, accepted, own_s)
-        self._budget.ran(elapsed_s, pace * lost_s)
-        if catches_up:
             track.learn(accepted)
             return
+        self._budget.ran(elapsed_s, pace * self._lost_s(track, group, accepted, own_s))
         if track.measured_s(group) is None or beside is not None:
             track.add(group, accepted, own_s)
         else:  # after its own rounds only, it says how fast the machine is, and nothing of the arm

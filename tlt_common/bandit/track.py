@@ -67,7 +67,7 @@ class ArmTrack:
 
     def worth(self, group: int) -> float | None:
         """Return its worth at a bucket; None if it must be tried first."""
-        length, time_s = self._known_length(), self._known_time_s(group)
+        length, time_s = self._known_length(), self.round_s(group)
         if length is None or time_s is None:
             return None
         return length * group / (time_s + self._owed[group].mean_s)
@@ -79,7 +79,9 @@ class ArmTrack:
 
     def round_s(self, group: int) -> float | None:
         """Return the seconds of its rounds at a bucket and pace 1; None: not known."""
-        return self._known_time_s(group)
+        if (seconds := self.measured_s(group)) is not None:
+            return seconds
+        return self._kept_times_s.get(group, self._fleet_times_s.get(group))
 
     def measured_s(self, group: int) -> float | None:
         """Return the seconds by own rounds with this drafter, not by those that are only kept or the fleet's."""
@@ -92,7 +94,7 @@ class ArmTrack:
 
     def former_worth(self, group: int) -> float | None:
         """Return what its worth was with the drafter before; None: there was none, or its time is not known."""
-        time_s = self._known_time_s(group)
+        time_s = self.round_s(group)
         return None if self._former_length is None or time_s is None else self._former_length * group / time_s
 
     def groups(self) -> Sequence[int]:
@@ -106,7 +108,7 @@ class ArmTrack:
             self._former_length = self._known_length() or self._former_length
             self._rounds, self._kept_length, self._fleet_length = 0, None, None
             # A drafter of another shape takes a different time, one of the same shape the same: keep times as a prior.
-            known = {group: self._known_time_s(group) for group in {*self._times, *self._fleet_times_s}}
+            known = {group: self.round_s(group) for group in {*self._times, *self._fleet_times_s}}
             self._kept_times_s |= {group: time_s for group, time_s in known.items() if time_s is not None}
             self._times.clear()
 
@@ -132,11 +134,6 @@ class ArmTrack:
         if self._rounds >= TRIAL_ROUNDS:
             return self._length
         return self._fleet_length if self._kept_length is None else self._kept_length
-
-    def _known_time_s(self, group: int) -> float | None:
-        if (seconds := self.measured_s(group)) is not None:
-            return seconds
-        return self._kept_times_s.get(group, self._fleet_times_s.get(group))
 
     def _learn(self, accepted: Sequence[int]) -> None:
         self._rounds = min(self._rounds + 1, self._window)
