@@ -49,15 +49,16 @@ def rotated(all_: Sequence[Each], by: int) -> list[Each]:
 
 
 @asynccontextmanager
-async def started(*engines: "BenchEngine") -> AsyncIterator[None]:
+async def started(*engines: "BenchEngine", shared: bool = False) -> AsyncIterator[None]:
     """
     Run engines concurrently, which are started in this order.
 
     On a CPU loading takes most of a minute, so all load at once. On a GPU each has to see the memory that the ones
-    before it left: the suite's engine, which plans for a whole GPU, comes first.
+    before it left: the suite's engine, which plans for a whole GPU, comes first. Engines that together leave a part of
+    it free (`shared`) load at once there, too.
     """
     log("starting " + ", ".join(engine.name for engine in engines))
-    at_once = len(engines) if detect().kind == "cpu" else 1
+    at_once = len(engines) if shared or detect().kind == "cpu" else 1
     try:
         for first in range(0, len(engines), at_once):
             async with asyncio.TaskGroup() as loading:
@@ -159,7 +160,7 @@ class BenchEngine:
 
     def _sampled(self, command: Generate) -> Generate:
         lengths = command.max_new_tokens
-        if not command.switches:  # which come at planned lengths
+        if not (command.switches or command.ends or command.is_planned):  # switches come at planned lengths
             lengths = tuple(min(length, self.task.response_tokens) for length in lengths)
         temperature = self.temperature if command.temperature is None else command.temperature
         return command.model_copy(update={"temperature": temperature, "max_new_tokens": lengths})

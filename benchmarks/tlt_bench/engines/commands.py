@@ -69,6 +69,10 @@ class Generate(Frozen):
     """Request ids; generated if empty."""
     max_new_tokens: tuple[int, ...]
     """Length of each response in tokens."""
+    ends: bool = False
+    """Responses end where the model ends them, at their lengths at most."""
+    is_planned: bool = False
+    """Lengths are those of responses that ended: they are not cut to what the task measures."""
     temperature: float | None = None
     """None: the engine's, which `BenchEngine` fills in."""
     seed: int | None = None

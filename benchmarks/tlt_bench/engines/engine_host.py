@@ -166,7 +166,7 @@ class EngineHost:
                     sampling=SamplingParams(
                         temperature=1.0 if command.temperature is None else command.temperature,
                         max_new_tokens=tokens,
-                        ignore_eos=True,
+                        ignore_eos=not command.ends,
                         seed=None if command.seed is None else command.seed + place,
                     ),
                     capture=self._captures,
