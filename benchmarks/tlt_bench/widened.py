@@ -1,9 +1,8 @@
 """
 A language model and its drafter, widened: they compute what they did, and a round costs what a larger model's does.
 
-Random weights of a large shape accept no drafts, and a small model's rounds are too short for a GPU. A widened model has
-both: its text and its accept lengths are the small one's, its bytes and products those of a large one. Run as a script,
-`python -m tlt_bench.widened MODEL DRAFTER DIRECTORY` writes what is not there yet.
+Random weights of a large shape accept no drafts, and a small model's rounds are too short for a GPU. A widened model
+has what both lack: its text and accept lengths are the small one's, its bytes and products those of a large one.
 
 The hidden size grows by a square number, so that the larger root mean square of a norm divides by a power of two, which
 no type rounds: new dimensions are 0 in every hidden state, heads and inner dimensions that are new are random and reach
@@ -12,7 +11,6 @@ no output.
 
 import json
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +148,3 @@ def _corner(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Put a tensor into the corner of a larger one."""
     new[tuple(slice(size) for size in old.shape)] = old
     return new
-
-
-if __name__ == "__main__":
-    write_missing(*map(Path, sys.argv[1:4]), Widening(), device="cuda" if torch.cuda.is_available() else "cpu")

@@ -1,9 +1,9 @@
 """
-What TLT is worth on this GPU: `python -m tlt_bench.gpu.headline FILE MODEL DRAFTER DIRECTORY`.
+What TLT is worth on this GPU: `python -m tlt_bench.gpu.headline FILE DIRECTORY`.
 
-A language model with its trained drafter, widened to the bytes of 7 billion parameters (`tlt_bench.widened`): the text
-and its accept lengths are real, and so are a round's costs. All engines run on one GPU and take turns, at temperature
-0.6: the suite's, SGLang without speculation, and SGLang's own EAGLE in several static settings with the same drafter.
+SmolLM2 with its shipped drafter, widened to the bytes of 7 billion parameters (`tlt_bench.widened`) in a directory: the
+text and its accept lengths are real, and so are a round's costs. All engines run on one GPU and take turns, at
+temperature 0.6: the suite's, SGLang without speculation, and SGLang's own EAGLE in static settings with that drafter.
 
 - `off_vs_plain`, `ARM_vs_eagle`: speed in full batches; `ARM_vs_eagle_round`: their round's time ÷ ours.
 - `trace_…`: 32 responses with the lengths at which the model ended them, a few of them very long: the time until all
@@ -11,54 +11,84 @@ and its accept lengths are real, and so are a round's costs. All engines run on 
 - `…_over_off_bs…`, `bandit_over_best_bs…`: the bandit and each arm against off, and the bandit against the best arm.
 - `capture_vs_off`: speed with hidden states captured ÷ without.
 
-Figures are written as they come.
+Figures are written as they come, and measuring ends in time: what was left out is in the notes. On a CPU, a rehearsal
+with the model as it is.
 """
 
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 import torch
 
-from tlt_bench.arms.batches import BatchesPlan, measure_batches
+from tlt_bench.arms.batches import BANDIT, BatchesPlan, measure_batches
 from tlt_bench.arms.off import in_turn
 from tlt_bench.engines.bench_engine import BenchEngine, log, rotated, started
 from tlt_bench.engines.commands import Generate, StartEngine, StockSpeculation, Timing
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
+from tlt_bench.gpu.part import LIMIT_S
 from tlt_bench.ratios import Figures, best, interval, over
 from tlt_bench.shapes import DRAFTER, MODEL
 from tlt_bench.widened import Widening, write_missing
+from tlt_local.models.published import SMOLLM2
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.engine_config import EngineConfig
+from word_problems.settings import DRAFTER as SHIPPED
 
 TEMPERATURE: Final = 0.6
 STATIC: Final = ("chain-3", "tree-5x4-8", "tree-4x4-16")
 """Settings of SGLang's EAGLE: a short chain, SGLang's own default for a Llama, and a tree that the bandit has, too."""
 ENGINE_BYTES: Final = 19 * 2**30
-"""Of one engine with its KV cache, graphs and context; the suite's has room for spot training beside."""
-CONTEXT: Final = 1024 + 128
+"""Of one engine with its KV cache, graphs and context."""
 KV_TOKENS: Final = 24 * 1024
-"""Of each engine's cache: a trace has 8,000 at most."""
-RUNNING: Final = 32
-TOKENS: Final = 128
-REPEATS: Final = {1: 8, 8: 8, 32: 5}
-"""Of full batches, by their size."""
-EAGLE_BATCHES: Final = (1, 8)
-TRACES: Final = 6
-BATCHES: Final = BatchesPlan(tokens={1: TOKENS, 8: TOKENS, 32: TOKENS}, repeats=3, warm_tokens=96)
-LONGEST: Final = 1024
+"""Of each engine's cache on a GPU: a trace has 8,000 at most."""
+TIME_S: Final = LIMIT_S - 30.0
+STEP_S: Final = 20.0
+"""Time that is left when a step begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlinePlan:
+    """Amount of measurement."""
+
+    statics: tuple[str, ...]
+    running: int
+    """Responses of a trace, which run at once."""
+    longest: int
+    traces: int
+    """Besides one that warms up."""
+    batches: tuple[int, ...]
+    """Sizes of full batches."""
+    tokens: int
+    """Of a response in a full batch."""
+    repeats: int
+
+    def at(self, batch: int) -> BatchesPlan:
+        """Return the plan that compares all arms at one batch size."""
+        return BatchesPlan(tokens={batch: self.tokens}, repeats=max(1, self.repeats // 2), warm_tokens=self.tokens // 2)
+
+
+FULL: Final = HeadlinePlan(
+    statics=STATIC, running=32, longest=1024, traces=8, batches=(1, 8, 32), tokens=128, repeats=6
+)
+REHEARSAL: Final = HeadlinePlan(
+    statics=STATIC[:1], running=4, longest=48, traces=1, batches=(1, 2), tokens=24, repeats=1
+)
 
 
 class Sides:
     """The engines, not yet started."""
 
-    def __init__(self, ready: Prepared, arms: tuple[str, ...], statics: Sequence[str]) -> None:
-        first = ready.start(arms, context_length=CONTEXT)
-        limits = {"max_running": RUNNING, "max_total_tokens": KV_TOKENS if ready.on_gpu else None}
+    def __init__(self, ready: Prepared, arms: tuple[str, ...], plan: HeadlinePlan) -> None:
+        first = ready.start(arms, context_length=plan.longest + ready.task.prompt_tokens)
+        limits = {"max_running": plan.running, "max_total_tokens": KV_TOKENS if ready.on_gpu else None}
         start = first.model_copy(update={"engine": first.engine.model_copy(update=limits)})
         bare = StartEngine(model=start.model, stock=True, engine=start.engine.model_copy(update={"drafter": None}))
         assert ready.drafter is not None  # noqa: S101 - it was widened
@@ -70,7 +100,7 @@ class Sides:
                 bare.model_copy(update={"speculation": StockSpeculation(arm=name, drafter=ready.drafter)}),
                 ready,
             )
-            for name in statics
+            for name in plan.statics
         }
 
     @property
@@ -83,46 +113,77 @@ class Sides:
         return BenchEngine(name, start, ready.variables, temperature=TEMPERATURE)
 
 
-def main(path: Path, model: Path, drafter: Path, directory: Path) -> None:
-    """Write the models and measure."""
-    on_gpu = torch.cuda.is_available()
-    statics = STATIC[:1]
-    if on_gpu:
+def main(path: Path, directory: Path) -> None:
+    """Write the widened models and measure."""
+    began_s = time.monotonic()
+    model = SMOLLM2.directory
+    if not SMOLLM2.is_here:
+        sys.exit(f"{SMOLLM2.name} is not on this machine; `tlt models get {SMOLLM2.name}` fetches it")
+    plan, drafter = REHEARSAL, SHIPPED
+    if torch.cuda.is_available():
         write_missing(model, drafter, directory, Widening(), device="cuda")
         model, drafter = directory / MODEL, directory / DRAFTER
         free, _ = torch.cuda.mem_get_info()
-        statics = STATIC[: max(1, free // ENGINE_BYTES - 2)]
-    asyncio.run(measure(path, BenchTarget(model=model, drafter=drafter), directory, statics))
+        plan = replace(FULL, statics=STATIC[: max(1, free // ENGINE_BYTES - 2)])
+    target = BenchTarget(model=model, drafter=drafter)
+    directory.mkdir(parents=True, exist_ok=True)
+    asyncio.run(Headline(path, plan, until_s=began_s + TIME_S).measure(target, directory))
 
 
-async def measure(path: Path, target: BenchTarget, scratch: Path, statics: Sequence[str]) -> None:
-    """Measure all; write the figures after each step."""
-    ready, found = await prepared(target, scratch), Figures()
-    arms = tuple(arm.name for arm in profile_of(EngineConfig(), target.accelerator).arms)
-    sides = Sides(ready, arms, statics)
+class Headline:
+    """
+    Measures until its time is over.
 
-    def keep(more: Figures) -> None:
-        found.merge(more)
-        found.notes["engines"] = "; ".join(f"{each.name} on {each.detail}" for each in sides.all)
-        kept = {"figures": found.figures, "spread": found.spread, "notes": found.notes}
-        path.write_text(json.dumps(kept, indent=1) + "\n")
+    Args:
+        path: Receives the figures.
+        plan: Amount of measurement.
+        until_s: End of the measurement on the monotonic clock.
+    """
+
+    def __init__(self, path: Path, plan: HeadlinePlan, *, until_s: float) -> None:
+        self._path, self._plan, self._until_s = path, plan, until_s
+        self._found = Figures()
+
+    async def measure(self, target: BenchTarget, scratch: Path) -> None:
+        """Start all engines and measure, the most important figures first."""
+        ready, plan = await prepared(target, scratch), self._plan
+        arms = tuple(arm.name for arm in profile_of(EngineConfig(), target.accelerator).arms)
+        sides = Sides(ready, arms, plan)
+        steps: dict[str, Callable[[], Awaitable[Figures]]] = {
+            "off_vs_plain": lambda: _in_turn(sides, {"off": sides.plain}, plan, plan.batches[:2]),
+            "traces": lambda: _traces(sides, plan, self._until_s),
+            "eagle": lambda: _in_turn(
+                sides, {arm: one for arm, one in sides.static.items() if arm in arms}, plan, plan.batches[:2]
+            ),
+            **{f"batch {batch}": partial(measure_batches, sides.ours, arms, plan.at(batch)) for batch in plan.batches},
+            "capture": lambda: _capture(sides.ours, plan),
+        }
+        async with started(*sides.all, shared=True):
+            for name, step in steps.items():
+                if time.monotonic() + STEP_S > self._until_s:
+                    self._found.notes[name] = "left out: there was no time"
+                    continue
+                self._keep(await step())
+
+    def _keep(self, more: Figures) -> None:
+        self._found.merge(more)
+        kept = {"figures": self._found.figures, "spread": self._found.spread, "notes": self._found.notes}
+        self._path.write_text(json.dumps(kept, indent=1) + "\n")
         log(json.dumps(more.figures))
 
-    async with started(*sides.all, shared=True):
-        for batch, repeats in REPEATS.items():
-            await sides.ours.force_arms("off")
-            mine, other = await in_turn((sides.ours, sides.plain), batch, TOKENS, repeats)
-            keep(_compared(f"off_vs_plain_bs{batch}", mine, other))
-        for arm, theirs in sides.static.items():
-            if arm not in arms:
-                continue
-            for batch in EAGLE_BATCHES:
-                await sides.ours.force_arms(arm)
-                mine, other = await in_turn((sides.ours, theirs), batch, TOKENS, REPEATS[batch])
-                keep(_compared(f"{arm}_vs_eagle_bs{batch}", mine, other))
-        keep(await _traces(sides))
-        keep(await measure_batches(sides.ours, arms, BATCHES))
-        keep(await _capture(sides.ours))
+
+async def _in_turn(
+    sides: Sides, others: Mapping[str, BenchEngine], plan: HeadlinePlan, batches: Sequence[int]
+) -> Figures:
+    """Compare arms of the suite's engine with the engines given for them."""
+    found = Figures()
+    for arm, other in others.items():
+        for batch in batches:
+            await sides.ours.force_arms(arm)
+            mine, theirs = await in_turn((sides.ours, other), batch, plan.tokens, plan.repeats)
+            name = "off_vs_plain" if other is sides.plain else f"{arm}_vs_eagle"
+            found.merge(_compared(f"{name}_bs{batch}", mine, theirs))
+    return found
 
 
 def _compared(name: str, mine: Sequence[Timing], other: Sequence[Timing]) -> Figures:
@@ -137,7 +198,7 @@ def _compared(name: str, mine: Sequence[Timing], other: Sequence[Timing]) -> Fig
     return found
 
 
-async def _traces(sides: Sides) -> Figures:
+async def _traces(sides: Sides, plan: HeadlinePlan, until_s: float) -> Figures:
     """
     Compare the time of whole traces.
 
@@ -146,15 +207,17 @@ async def _traces(sides: Sides) -> Figures:
     """
     seconds: dict[str, list[float]] = {}
     lengths: list[int] = []
-    for repeat in range(TRACES + 1):
-        prompts = sides.ours.task.hard(RUNNING, seed=50_000 + repeat)
-        first = await sides.plain.generate(Generate(prompts=prompts, max_new_tokens=(LONGEST,) * RUNNING, ends=True))
+    for repeat in range(plan.traces + 1):
+        began_s = time.monotonic()
+        prompts = sides.ours.task.hard(plan.running, seed=50_000 + repeat)
+        longest = (plan.longest,) * plan.running
+        first = await sides.plain.generate(Generate(prompts=prompts, max_new_tokens=longest, ends=True))
         again = Generate(prompts=prompts, max_new_tokens=first.tokens, is_planned=True)
         took = {"plain": first.seconds}
-        for name in rotated((*sides.static, "bandit"), repeat):
-            if name == "bandit":
+        for name in rotated((*sides.static, BANDIT), repeat):
+            if name == BANDIT:
                 await sides.ours.force_arms()
-            engine = sides.ours if name == "bandit" else sides.static[name]
+            engine = sides.ours if name == BANDIT else sides.static[name]
             took[name] = (await engine.generate(again)).seconds
         await sides.ours.force_arms("off")
         took["off"] = (await sides.ours.generate(again)).seconds
@@ -163,12 +226,14 @@ async def _traces(sides: Sides) -> Figures:
             lengths += first.tokens
             for name, each in took.items():
                 seconds.setdefault(name, []).append(each)
+            if 2 * time.monotonic() - began_s > until_s:
+                break
     return _judged(seconds, lengths)
 
 
 def _judged(seconds: Mapping[str, Sequence[float]], lengths: Sequence[int]) -> Figures:
     """Return the figures of traces, from the seconds of each side."""
-    found, bandit = Figures(), seconds["bandit"]
+    found, bandit = Figures(), seconds[BANDIT]
     statics = {name: [1 / each for each in took] for name, took in seconds.items() if name in STATIC}
     fastest = best(statics)
     for name, other in (("best_static", seconds[fastest]), ("off", seconds["off"]), ("plain", seconds["plain"])):
@@ -187,21 +252,22 @@ def _judged(seconds: Mapping[str, Sequence[float]], lengths: Sequence[int]) -> F
     return found
 
 
-async def _capture(ours: BenchEngine) -> Figures:
-    """Compare off with hidden states captured to off without, at batch 8."""
+async def _capture(ours: BenchEngine, plan: HeadlinePlan) -> Figures:
+    """Compare off with hidden states captured to off without."""
     await ours.force_arms("off")
+    batch = plan.batches[1]
     rates: dict[bool, list[float]] = {True: [], False: []}
-    for repeat in range(7):
+    for repeat in range(plan.repeats + 1):
         for enabled in rotated((True, False), repeat):
             await ours.set_capture(enabled=enabled)
-            prompts = ours.task.hard(8, seed=90_000 + 2 * repeat + enabled)
-            timing = await ours.generate(Generate(prompts=prompts, max_new_tokens=(TOKENS,) * 8))
+            prompts = ours.task.hard(batch, seed=90_000 + 2 * repeat + enabled)
+            timing = await ours.generate(Generate(prompts=prompts, max_new_tokens=(plan.tokens,) * batch))
             if repeat:
                 rates[enabled].append(timing.rate)
     found = Figures()
-    found.add("capture_vs_off_bs8", over(rates[True], rates[False]))
+    found.add(f"capture_vs_off_bs{batch}", over(rates[True], rates[False]))
     return found
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:5]))
+    main(*map(Path, sys.argv[1:3]))

@@ -96,6 +96,12 @@ PARTS: Final = (
         after=WRITTEN,
     ),
     GpuPart(
+        name="headline",
+        shows="the bandit against SGLang's own EAGLE in its best static setting, on a long-tailed trace: text and "
+        "drafter of SmolLM2, rounds as with 7 billion parameters; off and arms against SGLang's, what capture costs",
+        command=_own("headline", f"{MODELS}/headline"),
+    ),
+    GpuPart(
         name="stock_eagle",
         shows="arms against SGLang's own EAGLE with the same drafter, 7B shape, equal accept lengths",
         command=_timed("engine", "--part", "stock", "--quick"),

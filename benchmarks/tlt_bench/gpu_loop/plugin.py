@@ -42,6 +42,9 @@ def install() -> None:
         around += [
             ("sglang.srt.managers.scheduler.Scheduler.run_batch", count_round),
             ("sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft_forward", as_graph),
+            # On a GPU the two are one kernel.
+            ("tlt_worker.scheduler.sampling.acceptance._rejected", as_graph),
+            ("tlt_worker.scheduler.sampling.acceptance._write", as_graph),
         ]
     for target, hook in around:
         HookRegistry.register(target, hook, HookType.AROUND)

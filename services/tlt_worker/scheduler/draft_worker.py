@@ -314,7 +314,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         return spec_utils.sample_draft_proposal(
             logits,
             info.temperatures[rows],
-            info.top_ks[rows],
+            info.top_ks[rows] if info.is_any_greedy else None,
             sampling_seed=None if seed is None else seed[rows],
             positions=positions[rows],
         )

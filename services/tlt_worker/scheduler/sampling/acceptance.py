@@ -22,6 +22,9 @@ from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.forms import Form, form_of
 from tlt_worker.scheduler.sampling.walk import DraftTree, Walked, follow, parents_of, walk
 
+NO_DRAFT = -1
+"""Token id that is never drawn: marks drafts that must not be accepted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyRound:
@@ -64,7 +67,8 @@ def tree_speculative_sampling_target_only(
     repeated among siblings, which the kernel counts twice. The round's filters apply to `target_probs` [B, N, V].
     Mutates `predicts` [B * N], `accept_index` [B, D] and `accept_token_num` [B].
 
-    On a GPU it launches 55 kernels, 1 per level of the tree, and one per doubling of its nodes.
+    In torch it launches 51 kernels, 1 per level of the tree, and one per doubling of its nodes. On a GPU one kernel
+    draws and one walks.
 
     Raises:
         ValueError: A threshold is below 1: such acceptance changes the distribution.
@@ -73,19 +77,28 @@ def tree_speculative_sampling_target_only(
     _refuse_thresholds(threshold_single, threshold_acc)
     now = verifying.get()
 
-    def draw_at(rows_R: Tensor, nodes_R: Tensor, probs_RV: Tensor | None = None) -> Tensor:
-        probs_RV = _cut(now, target_probs[rows_R, nodes_R] if probs_RV is None else probs_RV, rows_R)
-        coins_R = uniform_samples[rows_R, nodes_R]
-        if now is None or now.seeds is None:
+    if target_probs.is_cuda:
+        from tlt_worker.scheduler.sampling.accept_kernels import follow_trees  # Triton has no CPU
+
+        links = (retrive_index, retrive_next_token, retrive_next_sibling)
+        said_BN = _drawn_everywhere(now, target_probs, uniform_samples)
+        follow_trees(predicts, accept_index, accept_token_num, candidates, *links, said_BN)
+        return
+
+    def draw_at(rows_R: Tensor, nodes_R: Tensor) -> Tensor:
+        probs_RV, coins_R = target_probs[rows_R, nodes_R], uniform_samples[rows_R, nodes_R]
+        if now is None:
             return draw(probs_RV, coins_R)
-        return drawn(probs_RV, now.seeds[rows_R], now.positions[rows_R, nodes_R], lambda: draw(probs_RV, coins_R))
+        if now.cuts is not None:  # not for all nodes before the walk: most are never visited, and sorting takes longest
+            probs_RV = truncate(probs_RV, now.cuts.of(rows_R))
+        seeds_R = None if now.seeds is None else now.seeds[rows_R]
+        return drawn(probs_RV, seeds_R, now.positions[rows_R, nodes_R], lambda: draw(probs_RV, coins_R))
 
     parents_BN = parents_of(retrive_next_token.to(torch.int64), retrive_next_sibling.to(torch.int64))
     tree, depth = DraftTree(tokens=candidates, parents=parents_BN), accept_index.shape[1]
     if form_of(target_probs) is Form.FIXED:
         # At every node at once: a GPU has room for more rows, but the levels of a walk wait for each other.
-        drawn_M = draw_at(*_every(target_probs), target_probs.flatten(0, 1))
-        walked = follow(tree, depth, drawn_M.view_as(candidates))
+        walked = follow(tree, depth, _drawn_everywhere(now, target_probs, uniform_samples))
     else:
         walked = walk(tree, depth, draw_at)
     _write(walked, predicts, accept_index, accept_token_num, retrive_index)
@@ -116,7 +129,7 @@ def accept_chain(
     q. Requests with a seed follow their noise instead; negative candidates are not drafts. Mutates `predicts` [B * N],
     `accept_index` [B, N] and `accept_token_num` [B].
 
-    On a GPU it launches 48 kernels, or 26 without drafts.
+    In torch it launches 48 kernels, or 26 without drafts. On a GPU all of it is one kernel.
 
     Raises:
         ValueError: A threshold is below 1.
@@ -124,9 +137,15 @@ def accept_chain(
     del retrive_next_token, retrive_next_sibling, deterministic
     _refuse_thresholds(threshold_single, threshold_acc)
     now = verifying.get()
-    if now is not None and now.cuts is not None:
-        rows_M, _ = _every(target_probs)
-        target_probs = truncate(target_probs.flatten(0, 1), now.cuts.of(rows_M)).view_as(target_probs)
+    target_probs = _cut(now, target_probs)
+    if target_probs.is_cuda:
+        from tlt_worker.scheduler.sampling.accept_kernels import accept_chains
+
+        seeds_B, said_BN = said_of(now, target_probs)
+        coins = (uniform_samples, uniform_samples_for_final_sampling)
+        outputs = (predicts, accept_index, accept_token_num)
+        accept_chains(*outputs, candidates, retrive_index, *coins, target_probs, draft_probs, seeds_B, said_BN)
+        return
     walked = _verified(now, candidates, target_probs, draft_probs, uniform_samples, uniform_samples_for_final_sampling)
     _write(walked, predicts, accept_index, accept_token_num, retrive_index)
 
@@ -140,10 +159,10 @@ def _verified(
     last_coins_B: Tensor,
 ) -> Walked:
     """Verify all chains: those with a seed by its noise, the others by rejection."""
-    seeds_B = None if now is None else now.seeds
-    if now is None or seeds_B is None:
+    seeds_B, drawn_BN = said_of(now, target_probs)
+    if seeds_B is None or drawn_BN is None:
         return _rejected(candidates, target_probs, draft_probs, coins_BN, last_coins_B)
-    followed = _by_noise(candidates, target_probs, now.positions, seeds_B)
+    followed = _by_noise(candidates, drawn_BN)
     is_mine_B = seeds_B != UNSEEDED
     if form_of(seeds_B) is Form.FEW and is_mine_B.all():
         return followed
@@ -176,26 +195,44 @@ def _rejected(
     return Walked(nodes=torch.where(order_N <= kept_B.unsqueeze(1), order_N, -1), tokens=tokens_BN)
 
 
-def _by_noise(candidates: Tensor, target_probs: Tensor, positions: Tensor, seeds: Tensor) -> Walked:
+def said_of(now: VerifyRound | None, target_probs: Tensor) -> tuple[Tensor, Tensor] | tuple[None, None]:
     """
-    Follow the tokens drawn with the noise of seeds, at every node at once; rows without a seed hold nothing of use.
+    Return the seeds [B] and the tokens [B, N] drawn with their noise at every node; None if no request has a seed.
 
-    A chain's walk ends before the first draft that is not the token drawn.
+    Rows without a seed hold nothing of use.
     """
-    batch, nodes = candidates.shape
-    probs_MV, seeds_M = target_probs.flatten(0, 1), seeds.view(-1, 1).expand(-1, nodes).flatten()
-    drawn_BN = drawn(probs_MV, seeds_M, positions.flatten(), lambda: torch.zeros_like(seeds_M)).view(batch, nodes)
+    if now is None or now.seeds is None:
+        return None, None
+    probs_MV, nodes = target_probs.flatten(0, 1), target_probs.shape[1]
+    seeds_M = now.seeds.view(-1, 1).expand(-1, nodes).flatten()
+    drawn_M = drawn(probs_MV, seeds_M, now.positions.flatten(), lambda: torch.zeros_like(seeds_M))
+    return now.seeds, drawn_M.view(-1, nodes)
+
+
+def _by_noise(candidates: Tensor, drawn_BN: Tensor) -> Walked:
+    """Follow the tokens drawn at the nodes of chains, up to the first draft that is not the token drawn."""
     is_kept_BN = drawn_BN[:, :-1] == candidates[:, 1:]
     kept_B1 = is_kept_BN.to(torch.int64).cumprod(1).sum(1, keepdim=True)
-    order_N = torch.arange(nodes, device=candidates.device)
+    order_N = torch.arange(candidates.shape[1], device=candidates.device)
     return Walked(nodes=torch.where(order_N <= kept_B1, order_N, -1), tokens=drawn_BN)
 
 
-def _every(probs_BNV: Tensor) -> tuple[Tensor, Tensor]:
-    """Return row and node of every node of a batch, [B * N] each."""
-    batch, nodes = probs_BNV.shape[:2]
-    every_M = torch.arange(batch * nodes, device=probs_BNV.device)
-    return every_M // nodes, every_M % nodes
+def _drawn_everywhere(now: VerifyRound | None, target_probs: Tensor, coins_BN: Tensor) -> Tensor:
+    """Return the tokens [B, N] drawn at all nodes."""
+    probs_MV, coins_M = _cut(now, target_probs).flatten(0, 1), coins_BN.flatten()
+    if now is None or now.seeds is None:
+        return draw(probs_MV, coins_M).view_as(coins_BN)
+    seeds_M = now.seeds.view(-1, 1).expand_as(coins_BN).flatten()
+    return drawn(probs_MV, seeds_M, now.positions.flatten(), lambda: draw(probs_MV, coins_M)).view_as(coins_BN)
+
+
+def _cut(now: VerifyRound | None, target_probs: Tensor) -> Tensor:
+    """Return the distributions at all nodes, filtered."""
+    if now is None or now.cuts is None:
+        return target_probs
+    batch, nodes = target_probs.shape[:2]
+    rows_M = torch.arange(batch * nodes, device=target_probs.device) // nodes
+    return truncate(target_probs.flatten(0, 1), now.cuts.of(rows_M)).view_as(target_probs)
 
 
 def _refuse_thresholds(single: float, accumulated: float) -> None:
@@ -207,13 +244,6 @@ def _beyond(p_RV: Tensor, q_RV: Tensor) -> Tensor:
     """Return max(p - q, 0), or p if that is zero everywhere: then p = q, and the draft was rejected by rounding."""
     more_RV = (p_RV - q_RV).clamp_(min=0.0)
     return torch.where(more_RV.sum(1, keepdim=True) > 0, more_RV, p_RV)
-
-
-def _cut(now: VerifyRound | None, probs_RV: Tensor, rows_R: Tensor) -> Tensor:
-    # Not for all nodes before the walk: most are never visited, and sorting is the most expensive step.
-    if now is None or now.cuts is None:
-        return probs_RV
-    return truncate(probs_RV, now.cuts.of(rows_R))
 
 
 def _write(

@@ -14,14 +14,11 @@ import torch
 from torch import Tensor
 
 from tlt_common.errors import EngineError
-from tlt_worker.scheduler.sampling.acceptance import VerifyRound, verifying
+from tlt_worker.scheduler.sampling.acceptance import NO_DRAFT, VerifyRound, verifying
 from tlt_worker.scheduler.sampling.cuts import cuts_of
 from tlt_worker.scheduler.sampling.draw import UNSEEDED, drawn, race
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sent import sent_once
-
-NO_DRAFT = -1
-"""Token id that is never drawn: marks drafts that must not be accepted."""
 
 
 def seeds_of(reqs: Sequence[Any], device: Any) -> Tensor | None:

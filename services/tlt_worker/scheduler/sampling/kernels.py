@@ -4,7 +4,7 @@ Filters and draws as Triton kernels, for GPUs: one launch each, two with seeds. 
 In torch they are dozens of kernels over all rows; for few rows, launching them takes longer than running them. Here a
 program takes one row, which stays in the GPU's L2 cache, and adds whole numbers (`fixed_point`), so that its tokens are
 those of the torch form to the last bit. No float is fused or approximated where it decides: the first kernel of
-`reseed` runs without fused multiply-adds. Compiled for GPUs by their test, not run on one yet.
+`reseed` runs without fused multiply-adds. Compiled for GPUs by their test, and compared on an H200 (`tlt bench gpu`).
 
 Shapes: R rows, V vocabulary.
 """
@@ -93,32 +93,59 @@ def truncate_row(probs, top_ks, top_ps, min_ps, cut, size, BLOCK: tl.constexpr):
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def draw_row(weights, coins, tokens, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Draw the token of one row by its coin; see `draw.draw`."""
-    row = tl.program_id(0).to(tl.int64)
-    first = weights + row * size
+def _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Load a block of p, or if `is_beyond` of what p exceeds q by."""
+    at = start + tl.arange(0, BLOCK)
+    p = tl.load(p_first + at, mask=at < size, other=0.0)
+    q = tl.load(q_first + at, mask=(at < size) & is_beyond, other=0.0)
+    value = p - q
+    return at, value, tl.where((value > 0) & (value < float("inf")), value, 0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def draw_beyond(p_first, q_first, is_beyond, coin, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """
+    Draw a token by its coin from one row p, or if `is_beyond` from what it exceeds q by; see `draw.draw`.
+
+    Where it exceeds q nowhere, or is not made of numbers, from p.
+    """
+    count = tl.zeros([BLOCK], tl.int32)
+    if is_beyond:
+        broken = tl.zeros([BLOCK], tl.int32)
+        for start in range(0, size, BLOCK):
+            at, value, weight = _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK)
+            count += (value > 0).to(tl.int32)
+            broken += tl.where(value <= float("inf"), 0, 1)  # not a number
+        is_beyond = (tl.sum(count, 0) > 0) & (tl.sum(broken, 0) == 0)
     largest = tl.zeros([BLOCK], tl.float32)
     for start in range(0, size, BLOCK):
-        at, value = _load(first, start, size, BLOCK)
-        largest = tl.maximum(largest, value)
+        at, value, weight = _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK)
+        largest = tl.maximum(largest, weight)
     exponent = tl.max(largest, 0).to(tl.int32, bitcast=True) >> 23
     scale = ((297 - tl.maximum(exponent, 43)) << 23).to(tl.float32, bitcast=True)
     total = tl.zeros([BLOCK], tl.int64)
     for start in range(0, size, BLOCK):
-        at, value = _load(first, start, size, BLOCK)
-        total += (value * scale).to(tl.int64)
-    whole = tl.sum(total, 0)
-    coin = tl.minimum((tl.load(coins + row) * _COIN).to(tl.int64), _COIN_MASK)
-    low = whole & _COIN_MASK
-    point = coin * (whole >> _COIN_BITS) + ((coin * low) >> _COIN_BITS)
+        at, value, weight = _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK)
+        total += (weight * scale).to(tl.int64)
+    all_of_it = tl.sum(total, 0)
+    part = tl.minimum((coin * _COIN).to(tl.int64), _COIN_MASK)
+    point = part * (all_of_it >> _COIN_BITS) + ((part * (all_of_it & _COIN_MASK)) >> _COIN_BITS)
     # How many tokens end at or before the point; before the block that holds it all of them do.
-    before, count = tl.full([], 0, tl.int64), tl.full([], 0, tl.int32)
+    before, ended = tl.full([], 0, tl.int64), tl.full([], 0, tl.int32)
     for start in range(0, size, BLOCK):
-        at, value = _load(first, start, size, BLOCK)
-        ends = before + tl.cumsum((value * scale).to(tl.int64), 0)
-        count += tl.sum(((ends <= point) & (at < size)).to(tl.int32), 0)
-        before += tl.sum((value * scale).to(tl.int64), 0)
-    tl.store(tokens + row, tl.minimum(count, size - 1).to(tl.int64))
+        at, value, weight = _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK)
+        ends = before + tl.cumsum((weight * scale).to(tl.int64), 0)
+        ended += tl.sum(((ends <= point) & (at < size)).to(tl.int32), 0)
+        before += tl.sum((weight * scale).to(tl.int64), 0)
+    return tl.minimum(ended, size - 1).to(tl.int64)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def draw_row(weights, coins, tokens, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Draw the token of one row by its coin; see `draw.draw`."""
+    row = tl.program_id(0).to(tl.int64)
+    first = weights + row * size
+    tl.store(tokens + row, draw_beyond(first, first, row < 0, tl.load(coins + row), size, BLOCK))
 
 
 @triton.jit

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from tlt_common.errors import EngineError
-from tlt_worker.scheduler.sampling.acceptance import verifying
+from tlt_worker.scheduler.sampling.acceptance import NO_DRAFT, verifying
 from tlt_worker.scheduler.sampling.hooks import (
-    NO_DRAFT,
     is_blocked,
     propose,
     sample_plainly,

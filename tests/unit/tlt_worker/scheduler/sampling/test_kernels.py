@@ -11,7 +11,7 @@ import pytest
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile  # noqa: A004 - Triton's name
 
-from tlt_worker.scheduler.sampling import kernels
+from tlt_worker.scheduler.sampling import accept_kernels, kernels
 
 ROW = {"size": "i32", "BLOCK": "constexpr"}
 PARTS = {"size": "i32", "parts": "i32", "PARTS": "constexpr"}
@@ -22,6 +22,14 @@ TYPES: dict[Any, dict[str, str]] = {
     kernels.score_part: {"probs": "*fp32", "positions": "*i64", **BEST},
     kernels.take_best: {"tokens": "*i64", **BEST},
 }
+
+WRITTEN = {"predicts": "*i32", "accept_index": "*i32", "kept_drafts": "*i32", "candidates": "*i64", "index": "*i64"}
+CHAIN = {
+    **WRITTEN, "coins": "*fp32", "last_coins": "*fp32", "target": "*fp32", "draft": "*fp32", "seeds": "*i64",
+    "said": "*i64", "size": "i32", "nodes": "i32", "row_stride": "i32", "node_stride": "i32",
+    "NODES": "constexpr", "SEEDED": "constexpr", "BLOCK": "constexpr",
+}  # fmt: skip
+TREE = {**WRITTEN, "child_of": "*i64", "sibling_of": "*i64", "said": "*i64", "nodes": "i32", "depth": "i32"}
 
 
 def test_they_keep_and_draw_the_same() -> None:
@@ -36,7 +44,7 @@ def test_they_keep_and_draw_the_same() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout) == {"cases": 45, "different": []}
+    assert json.loads(done.stdout) == {"cases": 69, "different": []}
 
 
 @pytest.mark.parametrize("capability", [80, 90, 100])
@@ -53,3 +61,20 @@ def test_they_compile(kernel: Any, capability: int) -> None:
         assert "fma" not in made.asm["ptx"]
         assert "approx" not in made.asm["ptx"]
         assert "div.full" not in made.asm["ptx"]
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+@pytest.mark.parametrize("seeded", [False, True])
+def test_acceptance_of_chains_compiles(capability: int, seeded: bool) -> None:
+    source = ASTSource(accept_kernels.accept_row, CHAIN, {"NODES": 8, "SEEDED": seeded, "BLOCK": kernels.BLOCK})
+    options = {"num_warps": kernels.WARPS, "enable_fp_fusion": False}
+    made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    assert made.asm["cubin"]
+    assert "fma" not in made.asm["ptx"]
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+def test_following_trees_compiles(capability: int) -> None:
+    source = ASTSource(accept_kernels.follow_row, {**TREE, "DEPTH": "constexpr"}, {"DEPTH": 16})
+    made = compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 1})
+    assert made.asm["cubin"]
