@@ -49,14 +49,13 @@ async def measure_batches(engine: BenchEngine, arms: Sequence[str], plan: Batche
                 # Separate prompts: otherwise earlier responses to the same prompt would be retrieved.
                 prompts = engine.task.hard(batch, seed=1000 * batch + repeat * len(names) + place)
                 length = tokens if repeat else plan.warm_tokens
-                if repeat and name == BANDIT:
-                    await engine.counters()  # those of arms that were forced, and of what stood in for them
                 timing = await engine.generate(Generate(prompts=prompts, max_new_tokens=(length,) * batch))
+                # After each arm: it takes a second, and a shared CPU that idled runs at another speed than a busy one.
+                counted = await engine.counters()
                 if not repeat:
                     continue
                 timings[name].append(timing)
                 if name == BANDIT:
-                    counted = await engine.counters()
                     switches, caught_up = switches + counted.switches, caught_up + counted.caught_up_tokens
         found.merge(figures_at(batch, timings))
         rounds = sum(max(timing.rounds) for timing in timings[BANDIT])

@@ -21,7 +21,9 @@ from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 from tlt_common.client import Client, SamplingParams
 from tlt_worker.capacity.attention import Heads
+from tlt_worker.capacity.engine_plan import plan_engine
 from tlt_worker.capacity.memory.cpu_plan import cpu_rows
+from tlt_worker.capacity.memory.memory import cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import drafter_format
@@ -68,7 +70,11 @@ async def _measure(target: BenchTarget, scratch: Path) -> Figures:
         planned.append(_planned_bytes(side))
         log(f"{name}: {held[-1] / MIB:.0f} MiB resident, {planned[-1] / MIB:.0f} MiB planned")
     found.add("memory_mib", [held[1] / MIB], "resident memory of the engine's scheduler process, its cache full")
-    found.add("planned_mib", [planned[1] / MIB], "weights, drafter and KV cache, as `tlt engine plan` calculates them")
+    found.add(
+        "planned_mib",
+        [planned[1] / MIB],
+        "weights, drafter, KV cache and the largest round, as `tlt engine plan` calculates them",
+    )
     found.add(
         "memory_vs_plan",
         [(held[1] - held[0]) / (planned[1] - planned[0])],
@@ -136,4 +142,6 @@ def _planned_bytes(ready: Prepared) -> int:
     form = drafter_format(engine, model)
     profile = profile_of(engine, CPU.accelerator, family=listed(model), heads=Heads.from_config(model), drafter=form)
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=form)
-    return sum(row.bytes for row in cpu_rows(engine, shape, context_length=CONTEXT, width=profile.width))
+    memory = cpu_memory_of(machine_memory(), ranks=engine.tensor_parallel)
+    plan = plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=CONTEXT)
+    return sum(row.bytes for row in cpu_rows(engine, shape, plan, context_length=CONTEXT))

@@ -135,7 +135,7 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)
         memory = cpu_memory_of(machine, ranks=engine.tensor_parallel)
         planned = plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=context)
-        kept = cpu_rows(engine, shape, context_length=context, width=profile.width)
+        kept = cpu_rows(engine, shape, planned, context_length=context)
     else:
         gpus = Gpus(bytes=wanted.gpu_bytes(), shape=shape, context_length=context, trains=worker.trainer.enabled)
         planned, kept = plan_on_gpus(engine, profile=profile, gpus=gpus), ()
@@ -154,7 +154,7 @@ def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
 def _kept_lines(kept: Sequence[Row]) -> list[str]:
     """Return what an engine on a CPU allocates as text."""
     rows = [f"{row.name.ljust(14)}  {row.bytes / GIB:7.2f} GiB" for row in kept]
-    return [*rows, "besides, per rank: the process itself, and its rounds", ""] if rows else []
+    return [*rows, "besides, per rank: the process itself", ""] if rows else []
 
 
 def _engine_lines(planned: EnginePlan, device: str) -> list[str]:

@@ -34,7 +34,8 @@ SHAPE: dict[str, Any] = {
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     torch.manual_seed(0)
-    made = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE)).to(torch.bfloat16)
+    build: Any = AutoModelForCausalLM.from_config
+    made = build(LlamaConfig(**SHAPE)).to(torch.bfloat16)
     for name, weight in made.named_parameters():
         torch.nn.init.normal_(weight, mean=1.0 if "norm" in name else 0.0, std=0.3)
     made.save_pretrained(tmp_path / "small")

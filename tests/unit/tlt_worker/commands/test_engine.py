@@ -89,7 +89,7 @@ def test_a_cpu_holds_weights_drafter_and_the_cache_of_all_contexts(model: str) -
         gib: dict[str, float] = told(*plan_of(model, "engine.arms=off,chain-3", *keys), "--device", "cpu")["gib"]
         return gib
 
-    assert set(of()) == {"weights", "packed weights", "drafter", "KV cache"}
+    assert set(of()) == {"weights", "packed weights", "drafter", "KV cache", "rounds"}
     assert 0 < of()["packed weights"] < of()["weights"]
     cache = of("engine.max_running=512")["KV cache"]
     assert 0 < cache < of("engine.max_running=1024")["KV cache"]
