@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tlt_bench.engines.bench_engine import BenchEngine, log, rotated, started
-from tlt_bench.engines.commands import Generate, Timing
+from tlt_bench.engines.bench_engine import BenchEngine, in_turn, log, started
+from tlt_bench.engines.commands import Timing
 from tlt_bench.ratios import Figures, interval, over, overlap
 
 
@@ -49,18 +49,6 @@ async def measure_off(ours: BenchEngine, plain: BenchEngine, control: BenchEngin
         for what, speed in (("", _by_time), ("_cpu", _by_processor_time)):
             _judge(found, f"{what}_bs{batch}", [[list(map(speed, rows)) for rows in start] for start in starts])
     return found
-
-
-async def in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats: int) -> list[Rows]:
-    """Return each engine's measurements, one per repeat."""
-    timings: list[list[Timing]] = [[] for _ in sides]
-    for repeat in range(repeats + 1):
-        request = Generate(prompts=sides[0].task.hard(batch, seed=repeat), max_new_tokens=(tokens,) * batch)
-        for place in rotated(range(len(sides)), repeat):
-            answer = await sides[place].generate(request)
-            if repeat:  # the first repeat warms caches
-                timings[place].append(answer)
-    return list(timings)
 
 
 def _by_time(timing: Timing) -> float:

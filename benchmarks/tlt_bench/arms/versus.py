@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tlt_bench.arms.off import in_turn
-from tlt_bench.engines.bench_engine import BenchEngine, log, started
+from tlt_bench.engines.bench_engine import BenchEngine, in_turn, log, started
 from tlt_bench.engines.commands import Timing
 from tlt_bench.ratios import Figures, over
 

@@ -179,3 +179,15 @@ class BenchEngine:
         except ValueError:
             failure = Failed.model_validate_json(line)
             raise EngineError(f"the engine {self.name!r}: {failure.error}") from None
+
+
+async def in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats: int) -> list[Sequence[Timing]]:
+    """Return each engine's measurements, one per repeat."""
+    timings: list[list[Timing]] = [[] for _ in sides]
+    for repeat in range(repeats + 1):
+        request = Generate(prompts=sides[0].task.hard(batch, seed=repeat), max_new_tokens=(tokens,) * batch)
+        for place in rotated(range(len(sides)), repeat):
+            answer = await sides[place].generate(request)
+            if repeat:  # the first repeat warms caches
+                timings[place].append(answer)
+    return list(timings)

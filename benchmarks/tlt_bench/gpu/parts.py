@@ -99,7 +99,7 @@ PARTS: Final = (
         name="headline",
         shows="the bandit against SGLang's own EAGLE in its best static setting, on a long-tailed trace: text and "
         "drafter of SmolLM2, rounds as with 7 billion parameters; off and arms against SGLang's, what capture costs",
-        command=_own("headline", f"{MODELS}/headline"),
+        command=("-m", "tlt_bench.headline.measure", RESULT, f"{MODELS}/headline"),
     ),
     GpuPart(
         name="stock_eagle",

@@ -21,8 +21,8 @@ from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 from tlt_common.client import Client, SamplingParams
 from tlt_worker.capacity.attention import Heads
+from tlt_worker.capacity.cpu_plan import cpu_rows
 from tlt_worker.capacity.engine_plan import plan_engine
-from tlt_worker.capacity.memory.cpu_plan import cpu_rows
 from tlt_worker.capacity.memory.memory import cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.capacity.shape import ModelShape

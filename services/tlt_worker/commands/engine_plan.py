@@ -11,8 +11,8 @@ from typing import Any
 from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.attention import Heads
+from tlt_worker.capacity.cpu_plan import cpu_rows
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
-from tlt_worker.capacity.memory.cpu_plan import cpu_rows
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
 from tlt_worker.capacity.memory.table import Row

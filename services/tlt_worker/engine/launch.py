@@ -10,7 +10,7 @@ import torch
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError, EngineError
-from tlt_worker.capacity.memory.cpu_plan import cpu_slots
+from tlt_worker.capacity.cpu_plan import cpu_slots
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.width import samples_drafts
 from tlt_worker.engine.control import Control

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from tlt_bench.headline.widened import Widening, write_missing
 from tlt_bench.shapes import DRAFTER, MODEL
-from tlt_bench.widened import Widening, write_missing
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
 

@@ -1,7 +1,7 @@
 """
-What TLT is worth on this GPU: `python -m tlt_bench.gpu.headline FILE DIRECTORY`.
+What TLT is worth on this GPU: `python -m tlt_bench.headline.measure FILE DIRECTORY`.
 
-SmolLM2 with its shipped drafter, widened to the bytes of 7 billion parameters (`tlt_bench.widened`) in a directory: the
+SmolLM2 with its shipped drafter, widened to the bytes of 7 billion parameters (`widened`) in a directory: the
 text and its accept lengths are real, and so are a round's costs. All engines run on one GPU and take turns, at
 temperature 0.6: the suite's, SGLang without speculation, and SGLang's own EAGLE in static settings with that drafter.
 
@@ -29,14 +29,13 @@ from typing import Final
 import torch
 
 from tlt_bench.arms.batches import BANDIT, BatchesPlan, measure_batches
-from tlt_bench.arms.off import in_turn
-from tlt_bench.engines.bench_engine import BenchEngine, log, rotated, started
+from tlt_bench.engines.bench_engine import BenchEngine, in_turn, log, rotated, started
 from tlt_bench.engines.commands import Generate, StartEngine, StockSpeculation, Timing
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.gpu.part import LIMIT_S
+from tlt_bench.headline.widened import Widening, write_missing
 from tlt_bench.ratios import Figures, best, interval, over
 from tlt_bench.shapes import DRAFTER, MODEL
-from tlt_bench.widened import Widening, write_missing
 from tlt_local.models.published import SMOLLM2
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.engine_config import EngineConfig
