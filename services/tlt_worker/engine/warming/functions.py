@@ -93,6 +93,9 @@ COMPILED: Final = {
     # The suite's own kernels.
     "tlt_worker/scheduler/sampling/kernels.py:truncate_row": "filters",
     "tlt_worker/scheduler/sampling/kernels.py:draw_row": ALWAYS,
+    "tlt_worker/scheduler/sampling/kernels.py:draw_beyond": ALWAYS,
+    "tlt_worker/scheduler/sampling/accept_kernels.py:accept_row": ALWAYS,
+    "tlt_worker/scheduler/sampling/accept_kernels.py:follow_row": ALWAYS,
     "tlt_worker/scheduler/sampling/kernels.py:score_part": "seed",
     "tlt_worker/scheduler/sampling/kernels.py:take_best": "seed",
 }
