@@ -75,7 +75,7 @@ class HeadlinePlan:
 
 
 FULL: Final = HeadlinePlan(
-    statics=STATIC, running=32, longest=1024, traces=8, batches=(1, 8, 32), tokens=128, repeats=6
+    statics=STATIC, running=32, longest=1024, traces=5, batches=(1, 8, 32), tokens=128, repeats=6
 )
 REHEARSAL: Final = HeadlinePlan(
     statics=STATIC[:1], running=4, longest=48, traces=1, batches=(1, 2), tokens=24, repeats=1
@@ -150,10 +150,10 @@ class Headline:
         sides = Sides(ready, arms, plan)
         steps: dict[str, Callable[[], Awaitable[Figures]]] = {
             "off_vs_plain": lambda: _in_turn(sides, {"off": sides.plain}, plan, plan.batches[:2]),
-            "traces": lambda: _traces(sides, plan, self._until_s),
             "eagle": lambda: _in_turn(
                 sides, {arm: one for arm, one in sides.static.items() if arm in arms}, plan, plan.batches[:2]
             ),
+            "traces": lambda: _traces(sides, plan, self._until_s),
             **{f"batch {batch}": partial(measure_batches, sides.ours, arms, plan.at(batch)) for batch in plan.batches},
             "capture": lambda: _capture(sides.ours, plan),
         }
