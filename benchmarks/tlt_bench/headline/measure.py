@@ -187,12 +187,12 @@ async def _in_turn(
 
 def _compared(name: str, mine: Sequence[Timing], other: Sequence[Timing]) -> Figures:
     """Compare speeds, times of a round and accept lengths; above 1 is in our favour."""
-    found = Figures()
-    found.add(name, over([each.rate for each in mine], [each.rate for each in other]))
+    found, speeds = Figures(), over([each.rate for each in mine], [each.rate for each in other])
+    found.add(name, speeds)
     found.add(f"{name}_round", over([each.round_s for each in other], [each.round_s for each in mine]))
     found.add(f"{name}_accept", over([each.accept_length for each in mine], [each.accept_length for each in other]))
     ours, theirs = (median(1000 * each.round_s for each in side) for side in (mine, other))
-    low, high = interval(over([each.rate for each in mine], [each.rate for each in other]))
+    low, high = interval(speeds)
     found.notes[name] = f"95 % {low:.3f} to {high:.3f}; a round takes {ours:.2f} and {theirs:.2f} ms"
     return found
 

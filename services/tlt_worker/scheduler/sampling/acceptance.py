@@ -10,6 +10,7 @@ Shapes: B requests, N nodes (tokens to verify) per request, D depth (accepted pa
 walking, V vocabulary.
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -203,10 +204,7 @@ def said_of(now: VerifyRound | None, target_probs: Tensor) -> tuple[Tensor, Tens
     """
     if now is None or now.seeds is None:
         return None, None
-    probs_MV, nodes = target_probs.flatten(0, 1), target_probs.shape[1]
-    seeds_M = now.seeds.view(-1, 1).expand(-1, nodes).flatten()
-    drawn_M = drawn(probs_MV, seeds_M, now.positions.flatten(), lambda: torch.zeros_like(seeds_M))
-    return now.seeds, drawn_M.view(-1, nodes)
+    return now.seeds, _at_all_nodes(now, target_probs, lambda: torch.zeros_like(now.positions).flatten())
 
 
 def _by_noise(candidates: Tensor, drawn_BN: Tensor) -> Walked:
@@ -219,11 +217,18 @@ def _by_noise(candidates: Tensor, drawn_BN: Tensor) -> Walked:
 
 def _drawn_everywhere(now: VerifyRound | None, target_probs: Tensor, coins_BN: Tensor) -> Tensor:
     """Return the tokens [B, N] drawn at all nodes."""
-    probs_MV, coins_M = _cut(now, target_probs).flatten(0, 1), coins_BN.flatten()
-    if now is None or now.seeds is None:
-        return draw(probs_MV, coins_M).view_as(coins_BN)
-    seeds_M = now.seeds.view(-1, 1).expand_as(coins_BN).flatten()
-    return drawn(probs_MV, seeds_M, now.positions.flatten(), lambda: draw(probs_MV, coins_M)).view_as(coins_BN)
+    target_probs = _cut(now, target_probs)
+
+    def by_coins() -> Tensor:
+        return draw(target_probs.flatten(0, 1), coins_BN.flatten())
+
+    return by_coins().view_as(coins_BN) if now is None else _at_all_nodes(now, target_probs, by_coins)
+
+
+def _at_all_nodes(now: VerifyRound, target_probs: Tensor, otherwise: Callable[[], Tensor]) -> Tensor:
+    """Return the tokens [B, N] drawn at all nodes with the noise of seeds, or as `otherwise` does; see `drawn`."""
+    seeds_M = None if now.seeds is None else now.seeds.view(-1, 1).expand_as(now.positions).flatten()
+    return drawn(target_probs.flatten(0, 1), seeds_M, now.positions.flatten(), otherwise).view_as(now.positions)
 
 
 def _cut(now: VerifyRound | None, target_probs: Tensor) -> Tensor:

@@ -4,7 +4,8 @@ Filters and draws as Triton kernels, for GPUs: one launch each, two with seeds. 
 In torch they are dozens of kernels over all rows; for few rows, launching them takes longer than running them. Here a
 program takes one row, which stays in the GPU's L2 cache, and adds whole numbers (`fixed_point`), so that its tokens are
 those of the torch form to the last bit. No float is fused or approximated where it decides: the first kernel of
-`reseed` runs without fused multiply-adds. Compiled for GPUs by their test, and compared on an H200 (`tlt bench gpu`).
+`reseed` runs without fused multiply-adds. Compiled for GPUs by their test. They were right on an H200; `draw_beyond`
+has not run on one since it draws for acceptance, too.
 
 Shapes: R rows, V vocabulary.
 """
