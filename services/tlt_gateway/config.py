@@ -81,21 +81,12 @@ class GatewayConfig(ServiceConfig):
     """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
     worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
     what workers have cached."""
-    tail_running: int = Field(4, ge=0, le=64)
-    """In the tail, when nothing is queued and the coordinator lends idle workers, move running requests from workers
-    that can be lent to other workers, up to this many requests each, where a forecast says that this does not delay the
-    end of the step. Moved requests are prefilled again. 0 disables moving. Chosen by `tlt simulate sweep`
-    (docs/results/sweeps.md)."""
-    pack_slack: float = Field(0.05, ge=0, le=1)
-    """While the coordinator lends idle workers, new requests go to workers that run some already, as long as tokens are
-    expected to take no more than this share longer than if requests were spread evenly over all workers. 0 spreads
-    them. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    tail_slack: float = Field(0.0, ge=0, le=1)
-    """Share of the expected time until the end of a step by which moves may delay it, so that more workers are lent.
-    Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
+    pack_running: int = Field(8, ge=0)
+    """While the coordinator lends idle workers, send new requests to a worker that runs some already until it runs this
+    many, so that asynchronous trainers, too, leave whole workers to lend. 0 spreads requests evenly."""
     journal: Path | None = None
-    """Directory in which lengths and times of responses, rounds, updates and moves are written down for a simulation of
-    the run: no tokens and no texts. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
+    """Directory in which lengths and times of responses, rounds and updates are written down for a simulation of the
+    run: no tokens and no texts. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
     journal_bytes: int = Field(2**29, ge=JOURNAL_MIN_BYTES)
     """Maximum size in bytes of this gateway's files in `journal`; the oldest are deleted. A response takes about 450
     bytes."""

@@ -13,8 +13,7 @@ from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
-from tlt_common.forecast import TailView
-from tlt_common.forecast.load import GatewayLoad
+from tlt_common.load import GatewayLoad
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.rpc.security.tokens import Scope, tokens_in
@@ -34,11 +33,9 @@ from tlt_gateway.requests.across import abort_on
 from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
-from tlt_gateway.requests.forecast import RequestForecast
-from tlt_gateway.requests.packing import Packing
+from tlt_gateway.requests.lengths import RequestLengths
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RunningRequest
-from tlt_gateway.requests.tail import Tail
 from tlt_gateway.weights.collected_updates import CollectedUpdates
 from tlt_gateway.weights.fanout import WeightsFanout
 from tlt_gateway.weights.release_store import ReleaseStore
@@ -75,7 +72,6 @@ class Gateway:
                 tls=config.tls,
                 pause_left_s=lambda: self.pauses.current.left_s,
                 load=self._load,
-                see=self._see,
             )
             if config.coordinator
             else None
@@ -100,9 +96,7 @@ class Gateway:
         self._pool.when_room(self._admission.pump)
         self._peers = GatewayPeers(config.peers, tls=config.tls)
         self.requests = Requests(self._admission.withdraw, self._over)
-        self._forecast = RequestForecast(
-            config.gateway_id, lambda: self.requests, lambda: self._pool.workers, at_most=config.tail_running
-        )
+        self._lengths = RequestLengths(lambda: self.requests)
         self._dispatch = Dispatch(
             self._pool,
             self._admission,
@@ -119,21 +113,6 @@ class Gateway:
             self._peers,
             max_s=config.max_pause_s,
             changed=unfailing("journal", self._journal.pause),
-        )
-        self._tail = Tail(
-            config.gateway_id,
-            slots,
-            self.requests,
-            self._forecast,
-            at_most=config.tail_running,
-            slack=config.tail_slack,
-            journal=self._journal,
-        )
-        self._packing = Packing(
-            slots,
-            lambda: (one for one in self.requests.all if one.occupies),
-            self._forecast.curves,
-            slack=config.pack_slack,
         )
         self.memory = FleetMemory(self._pool, lambda: self.requests.running)
         self.batches = Batches(self._dispatch, self._admission)
@@ -165,8 +144,6 @@ class Gateway:
         if coordinator := self._config.coordinator:
             fleet = partial(follow_fleet, coordinator, known, self._set_lending, tls=self._config.tls)
             yield "discovery", fleet
-            yield "tail", self._tail.run
-            yield "packing", self._packing.run
         if self._config.worker_service:
             yield "worker service", partial(follow_name, self._config.worker_service, known)
         if self._report:
@@ -243,23 +220,17 @@ class Gateway:
         return self._tokens is None or self._tokens.current().allows(name, Scope.UPDATE_WEIGHTS)
 
     async def _load(self) -> GatewayLoad:
-        return replace(await self._forecast.load(), announced=self.announcements.untold())
-
-    def _see(self, view: TailView, age_s: float) -> None:
-        self._tail.see(view, age_s)
+        return replace(await self._lengths.load(), announced=self.announcements.untold())
 
     def _over(self, request: RunningRequest) -> None:
-        with optional("tail"):
-            self._tail.over(request)
         if self._report:  # else nobody asks for them
-            with optional("forecast"):
-                self._forecast.over(request)
+            with optional("lengths"):
+                self._lengths.over(request)
 
     def _set_lending(self, lending: bool) -> None:
-        self._tail.moves.lending = self._packing.lending = lending
+        self._slots.placing.pack = self._config.pack_running if lending else 0
 
     def _queue_changed(self, queued: int) -> None:
-        self._tail.moves.queued = queued
         metrics.GATEWAY_QUEUED.set(queued)
         self._pool.demand(queued)
         if self._report:

@@ -167,7 +167,6 @@ class Worker:
             training=self.activity.state is WorkerState.TRAINING,
             release=self.weights.release,
             machine=boot_id(),
-            lendable=self._has_trainer and not (self.spot and self.spot.resting),
             receiving=self.receiver.active,
             kv_room=self._engine_info.kv_tokens,
             releasable=self.memory.releasable,

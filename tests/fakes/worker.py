@@ -54,7 +54,7 @@ class FakeWorker(ReceivingWorker):
         rounds, kv_room: What it reports of the cost of rounds, and of its KV cache.
         releasable: Whether it reports that it can release memory; `released`: what is released now; `release_error` is
             raised instead, while set.
-        training, lendable: Whether it reports that its device trains, or can be lent.
+        training: Whether it reports that its device trains.
         decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
         routes: Whether it returns routed experts.
         watchers: The gateways that watch it.
@@ -101,7 +101,7 @@ class FakeWorker(ReceivingWorker):
         self.weights: dict[str, bytes] = {}
         self.updates: list[PolicyVersion] = []
         self.reticent = self.silent = False
-        self.training = self.lendable = False
+        self.training = False
         self.rounds, self.kv_room = NO_ROUNDS, 0
         self.releasable = False
         self.released: set[str] = set()
@@ -272,7 +272,6 @@ class FakeWorker(ReceivingWorker):
             device="scripted",
             draining=self.drain.begun and not self.reticent,
             training=self.training,
-            lendable=self.lendable,
             release=ServedRelease(id=self.release, uri=self._source),
             receiving=self.receiving,
             finds_stop_strings=self.decode is not None,

@@ -153,8 +153,6 @@ class WorkerInfo:
     """The release it serves; None if it does not say more than the version."""
     machine: str = ""
     """Boot id of its machine; empty if unknown."""
-    lendable: bool = False
-    """Whether its device can be lent to drafter training as soon as no request runs on it."""
     receiving: bool = False
     """Whether it is in a trainer's process group, or has collected tensors of an update."""
     kv_room: int = 0

@@ -16,7 +16,6 @@ from tlt_common.journal.fields import (
     OneOf,
     OrNull,
     Positive,
-    Ratio,
     Seconds,
     Several,
     Time,
@@ -204,44 +203,3 @@ class PauseLine(Line):
     kind: ClassVar[str] = "pause"
 
     paused: Yes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move(JournalRecord):
-    """A request that moves."""
-
-    number: Positive
-    """As its `ResponseLine` will have it."""
-    source: Name
-    to: Name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovesLine(Line):
-    """Requests move in the tail. What is expected counts from `at`."""
-
-    kind: ClassVar[str] = "moves"
-
-    moves: Annotated[tuple[Move, ...], Several(Inner(Move))]
-    end_s: Seconds
-    """Until the end of the step, had nothing moved."""
-    moved_end_s: Seconds
-    """The same with the moves."""
-    freed_s: Ratio
-    """Device-seconds that they free; 0 if they only shorten the step."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailLine(Line):
-    """A tail in which requests moved is over."""
-
-    kind: ClassVar[str] = "tail"
-
-    actual_s: Seconds
-    """From the first move to the end."""
-    without_s: Seconds
-    """The same without moves, calculated from what responses had left."""
-    foretold_s: Seconds
-    """The same with moves, as it was expected when the first were made."""
-    off: Yes
-    """Whether no requests move from now on, since moves have turned out to be a loss."""

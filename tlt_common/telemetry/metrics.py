@@ -24,7 +24,7 @@ RPC_LOOP_STALL = Gauge(
 RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 
 OPTIONAL_FAILURES = Counter(
-    "tlt_optional_failures", "Failures of parts that the service does without, such as reports and forecasts.", ["part"]
+    "tlt_optional_failures", "Failures of parts that the service does without, such as reports and journals.", ["part"]
 )
 
 JOURNAL_BYTES = Counter("tlt_journal_written_bytes", "Bytes written to the journal.")
@@ -45,21 +45,6 @@ GATEWAY_PAUSES_EXPIRED = Counter(
 GATEWAY_REQUESTS = Counter("tlt_gateway_requests", "Completed requests.", ["outcome"])
 GATEWAY_MOVED_REQUESTS = Counter(
     "tlt_gateway_moved_requests", "Requests moved to another worker because theirs was lost."
-)
-GATEWAY_CONSOLIDATED_REQUESTS = Counter(
-    "tlt_gateway_consolidated_requests", "Requests moved to another worker in the tail, to free a worker for training."
-)
-GATEWAY_PACKED = Gauge(
-    "tlt_gateway_packed_requests",
-    "Requests of a worker up to which new ones are packed onto it; 0 while they are spread.",
-)
-GATEWAY_CONSOLIDATION_OFF = Gauge(
-    "tlt_gateway_consolidation_off", "1 once the gateway moves no requests any more, since moves have delayed steps."
-)
-GATEWAY_TAIL_LOSS = Histogram(
-    "tlt_gateway_tail_loss_ratio",
-    "Time from the first move in a tail to its end, divided by what it would have been without moves.",
-    buckets=(0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0),
 )
 GATEWAY_REFUSED = Counter("tlt_gateway_refused_requests", "Requests refused because the queue was full.")
 GATEWAY_RUNNING = Gauge("tlt_gateway_running_requests", "Requests running on workers.")

@@ -1,5 +1,5 @@
 """
-What a service can do without: forecasts, reports, journals, figures, pages. None of it can end the service.
+What a service can do without: reports, journals, figures, pages. None of it can end the service.
 
 Whatever optional code raises ends with it: it is counted and logged, and the service goes on. Rollouts do not depend on
 it; an error that does concern a caller is raised elsewhere.

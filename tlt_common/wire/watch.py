@@ -135,7 +135,6 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         release=release_to_pb(info.release.id) if info.release else None,
         source=source_to_pb(info.release.uri if info.release else None),
         machine=info.machine,
-        lendable=info.lendable,
         receiving=info.receiving,
         finds_stop_strings=info.finds_stop_strings,
         returns_routed_experts=info.returns_routed_experts,
@@ -162,7 +161,6 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         if message.HasField("release")
         else None,
         machine=message.machine,
-        lendable=message.lendable,
         receiving=message.receiving,
         finds_stop_strings=message.finds_stop_strings,
         returns_routed_experts=message.returns_routed_experts,

@@ -7,14 +7,13 @@ from typing import Never
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.server_info import NO_BUBBLES, Bubbles
 from tlt_common.errors import TltError
-from tlt_common.forecast import TailView
-from tlt_common.forecast.load import GatewayLoad
+from tlt_common.load import GatewayLoad
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.optional import optional
 from tlt_common.wire import coordinator as wire
-from tlt_common.wire.load import load_to_pb, tail_from_pb
+from tlt_common.wire.load import load_to_pb
 
 LOAD_S = 0.5
 """Seconds between two reports of what runs; queues are reported whenever they change."""
@@ -32,19 +31,14 @@ class QueueReport:
         tls: TlsSettings | None,
         pause_left_s: Callable[[], float] = lambda: 0.0,
         load: Callable[[], Awaitable[GatewayLoad]] | None = None,
-        see: Callable[[TailView, float], object] = lambda _view, _age_s: None,
     ) -> None:
-        """
-        `pause_left_s` returns for how long generation is paused, and `load` what runs, None: that is not told; `see` is
-        called with the tail that the coordinator knows of all gateways, and its age in seconds.
-        """
+        """`pause_left_s` returns for how long generation is paused, and `load` what runs; None: that is not told."""
         self._coordinator = coordinator
         self._gateway_id = gateway_id
         self._report_s = report_s
         self._tls = tls
         self._pause_left_s = pause_left_s
         self._load = load
-        self._see = see
         self._load_due_s = 0.0
         self._queued = 0
         self.bubbles = NO_BUBBLES
@@ -73,9 +67,6 @@ class QueueReport:
                     with translated():
                         answer = await stub.ReportQueue(request, timeout=self._report_s)
                     self.bubbles = Bubbles(total_s=answer.bubble_s, training_s=answer.training_s)
-                    if answer.HasField("tail"):
-                        with optional("tail"):
-                            self._see(tail_from_pb(answer.tail), answer.tail.age_s)
                 except TltError:
                     metrics.GATEWAY_REPORT_FAILURES.inc()
                     # Without this delay, an unreachable coordinator would be called on every change of the queue.

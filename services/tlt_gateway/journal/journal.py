@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Never
 
@@ -10,20 +10,16 @@ from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.journal.gateway_lines import (
     EngineLine,
-    Move,
-    MovesLine,
     PauseLine,
     RequestOutcome,
     ResponseLine,
     StayEnd,
-    TailLine,
     UpdateLine,
     WorkerStay,
 )
 from tlt_common.journal.line import Line
 from tlt_common.journal.writer import JournalWriter
 from tlt_common.telemetry.optional import optional
-from tlt_gateway.consolidation.plan import Consolidation, Planned
 from tlt_gateway.journal.groups import group_key, group_name
 from tlt_gateway.journal.tally import RoundsTally
 from tlt_gateway.requests.request_metrics import RequestMetrics
@@ -137,23 +133,6 @@ class GatewayJournal:
     def pause(self, paused: bool) -> None:
         """Note that a pause of generation has begun or ended."""
         self._put(PauseLine(at=self._now_s(), paused=paused))
-
-    def moves(self, chosen: Sequence[Planned], planned: Consolidation) -> None:
-        """Note requests of this gateway that move, and what all moves of the plan are expected to do."""
-        moves = tuple(Move(number=one.request.ref, source=one.request.worker_id, to=one.to) for one in chosen)
-        self._put(
-            MovesLine(
-                at=self._now_s(),
-                moves=moves,
-                end_s=planned.end_s,
-                moved_end_s=planned.moved_end_s,
-                freed_s=max(0.0, planned.freed_s),
-            )
-        )
-
-    def tail(self, *, actual_s: float, without_s: float, foretold_s: float, is_off: bool) -> None:
-        """Note that a tail in which requests moved is over, and how it compares."""
-        self._put(TailLine(at=self._now_s(), actual_s=actual_s, without_s=without_s, foretold_s=foretold_s, off=is_off))
 
     def _look(self) -> None:
         for worker in self._workers():

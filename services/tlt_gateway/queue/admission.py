@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tlt_common.domain.ids import RequestId, WorkerId
+from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
@@ -35,9 +35,9 @@ class Slots(Protocol[Slot]):
         """What present workers serve: as long as it is the same, so is `may_ever_run` of every request."""
         ...
 
-    def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> Slot | None:
+    def acquire(self, prompt: Prompt) -> Slot | None:
         """
-        Reserve a slot for a request, on that worker if it has one; return None while all are in use.
+        Reserve a slot for a request; return None while all are in use.
 
         Raises:
             NotFoundError: No slot can ever match, since another policy version is served.
@@ -120,9 +120,7 @@ class Admission(Generic[Slot]):
         self.pump()
 
     @asynccontextmanager
-    async def slot(
-        self, prompt: Prompt, *, room: Room, first: bool = False, beside: WorkerId | None = None
-    ) -> AsyncIterator[Slot]:
+    async def slot(self, prompt: Prompt, *, room: Room, first: bool = False) -> AsyncIterator[Slot]:
         """
         Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
 
@@ -132,7 +130,6 @@ class Admission(Generic[Slot]):
             prompt: The request.
             room: Whether it may start.
             first: An earlier attempt at the request has waited already.
-            beside: It moves in the tail: prefer this worker, beside what it runs.
 
         Raises:
             AbortedError: `withdraw` was called while the request was queued.
@@ -142,7 +139,7 @@ class Admission(Generic[Slot]):
         arrived_s = asyncio.get_running_loop().time()
         while True:
             await room.until_open()
-            slot = None if self._waiters or self._held else self._slots.acquire(prompt, beside=beside)
+            slot = None if self._waiters or self._held else self._slots.acquire(prompt)
             if (slot := slot or await self._wait(prompt, room, first=first)) and not self._held:
                 break
             if slot:  # held since it was assigned

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tlt_common.domain.ids import PolicyVersion, WorkerId
+from tlt_common.domain.ids import PolicyVersion
 from tlt_gateway.queue.affinity import Affinity, Keys
 from tlt_gateway.workers.routing import NOTHING, Candidate, choose
 
@@ -38,7 +38,6 @@ class Placing:
         served: PolicyVersion,
         now_s: float,
         required: PolicyVersion | None = None,
-        beside: WorkerId | None = None,
     ) -> Candidate | None:
         """
         Return the worker for a request, and remember that it has its tokens cached; None: none has room.
@@ -51,23 +50,18 @@ class Placing:
             served: Version of the weights.
             now_s: Current time.
             required: Version that the worker must serve; None: any.
-            beside: Prefer this worker, to which the request moves.
         """
-        chosen = None
-        if beside is not None:
-            chosen = next((one for one in candidates if one.worker_id == beside and one.has_room), None)
-        if chosen is None:
-            cached = NOTHING
-            if keys:
-                cached = self._affinity.cached(keys, candidates, length=prompt_tokens, version=served, now_s=now_s)
-            chosen = choose(
-                candidates,
-                version=required,
-                spill_load=self._spill_load,
-                cached=cached,
-                affinity_tokens=self._affinity_tokens or 1,
-                pack=self.pack,
-            )
+        cached = NOTHING
+        if keys:
+            cached = self._affinity.cached(keys, candidates, length=prompt_tokens, version=served, now_s=now_s)
+        chosen = choose(
+            candidates,
+            version=required,
+            spill_load=self._spill_load,
+            cached=cached,
+            affinity_tokens=self._affinity_tokens or 1,
+            pack=self.pack,
+        )
         if chosen is not None:
             self._affinity.sent(keys, chosen, tokens=tokens, version=served, now_s=now_s)
         return chosen

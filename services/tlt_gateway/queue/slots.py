@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Hashable
 
-from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import NotFoundError
 from tlt_gateway.queue.affinity import keys_of
@@ -36,13 +35,12 @@ class WorkerSlots:
         """Number of requests that would run at once."""
         return sum(candidate.free for candidate, _ in self.candidates())
 
-    def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> PooledWorker | None:
+    def acquire(self, prompt: Prompt) -> PooledWorker | None:
         """
         Reserve a slot on the best worker; return None while all are full.
 
         Args:
             prompt: The request.
-            beside: Prefer this worker, to which it moves.
 
         Raises:
             NotFoundError: The requested policy version is not served.
@@ -63,7 +61,6 @@ class WorkerSlots:
             served=self._pool.version,
             now_s=asyncio.get_running_loop().time(),
             required=None if prompt.policy_version is None else self._pool.version,
-            beside=beside,
         )
         if chosen is None:
             return None

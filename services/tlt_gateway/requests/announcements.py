@@ -7,7 +7,7 @@ from dataclasses import replace
 from tlt_common.domain.batch import Batch, at_index
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
-from tlt_common.forecast.load import AnnouncedRequests
+from tlt_common.load import AnnouncedRequests
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.requests.batch import Batches, let_others_run, tokens_of

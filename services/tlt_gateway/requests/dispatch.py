@@ -171,7 +171,6 @@ class Dispatch:
                 transcript.rest(),
                 room=request.room,
                 first=request.waits_first,
-                beside=request.target if request.stage is RequestStage.MOVED else None,
             ) as worker:
                 try:
                     async with aclosing(self._from_worker(request, worker)) as chunks:
@@ -253,7 +252,6 @@ class Dispatch:
 
     def _handed_over(self, transcript: Transcript, worker: PooledWorker) -> None:
         transcript.hand_over()
-        metrics.GATEWAY_CONSOLIDATED_REQUESTS.inc()
         log.info("request_handed_over", request_id=transcript.prompt.request_id, by=worker.name)
 
     def _require_wanted(self, request: RunningRequest) -> None:

@@ -1,12 +1,12 @@
 """The requests of a gateway: who may enter, end or move them. A request belongs to its owner, as does its id."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
 from tlt_common.aio import Signal
-from tlt_common.domain.ids import RequestId, WorkerId
+from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import is_named
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
@@ -117,27 +117,19 @@ class Requests:
         """All queued and running requests."""
         return tuple(self._requests.values())
 
-    async def hand_over(self, worker: PooledWorker, to: Mapping[int, WorkerId] | None = None) -> None:
+    async def hand_over(self, worker: PooledWorker) -> None:
         """
-        Ask a worker to end requests, so that others continue them.
+        Ask a worker to end its requests, so that others continue them.
 
         The worker ends them, and sends what it has generated until then, so nothing is generated twice, and whether a
         request moves cannot depend on tokens that are still underway. One that finishes meanwhile has finished. Repeat
         the call if it may have failed: each request moves at most once.
-
-        Args:
-            worker: The worker.
-            to: Which requests, by `ref`, and the worker that is to continue each; None: all of them, on any worker.
         """
-        leaving = [
-            request
-            for request in self._requests.values()
-            if request.can_leave(worker) and (to is None or request.ref in to)
-        ]
+        leaving = [request for request in self._requests.values() if request.can_leave(worker)]
         if not leaving:
             return
         for request in leaving:
-            request.leave(to.get(request.ref) if to is not None else None)
+            request.leave()
         try:
             await worker.remote.abort([request.attempt for request in leaving], owner="")
         except TltError as error:  # the worker may have done it, or may still do it

@@ -1,6 +1,5 @@
 """A queued or running request of a gateway."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -24,7 +23,7 @@ class RequestStage(StrEnum):
     """That worker was asked to end it, so that another continues. It stays so until the stream ends, whatever became of
     the call that asked: a call that failed may have been carried out, at any time."""
     MOVED = "moved"
-    """The worker has ended it: it queues ahead of its owner's others, for a worker that runs some already."""
+    """The worker has ended it: it queues ahead of its owner's others."""
     AGAIN = "again"
     """Its worker refused it or was lost: it queues ahead of its owner's others."""
 
@@ -71,22 +70,15 @@ class RunningRequest:
     """The worker of `response`."""
     attempt: RequestId = field(default=RequestId(""))
     """The id by which that worker knows it."""
-    began_s: float = 0.0
-    """Loop time at which it was sent there."""
     ref: int = 0
-    """By which the coordinator and other gateways know it: says nothing of it."""
-    target: WorkerId | None = None
-    """The worker it is moving to; None: any."""
+    """By which the journal knows it: says nothing of it."""
     stays: list[RequestStay] = field(default_factory=list)
     """Where it has been, and is."""
     prompt_hash: int = field(init=False)
     """Of the prompt's tokens; the same in every process."""
-    group: Hashable = field(init=False)
-    """The same for requests of an owner with the same prompt."""
 
     def __post_init__(self) -> None:
         self.prompt_hash = hash(self.transcript.prompt.token_ids)
-        self.group = hash((self.transcript.prompt.owner, self.prompt_hash))
 
     @property
     def waits_first(self) -> bool:
@@ -104,7 +96,7 @@ class RunningRequest:
 
     def begin(self, worker: PooledWorker, attempt: RequestId, response: ResponseStream, *, now_s: float) -> None:
         """Record that it is sent to a worker."""
-        self.worker, self.attempt, self.response, self.began_s = worker, attempt, response, now_s
+        self.worker, self.attempt, self.response = worker, attempt, response
         self.stage = RequestStage.RUNNING
         drafter = worker.info.drafter_version if worker.info is not None else DrafterVersion(0)
         stay = RequestStay(worker_id=WorkerId(worker.name), drafter=drafter, began_s=now_s)
@@ -112,24 +104,20 @@ class RunningRequest:
         self.stays.append(stay)
         self.started()
 
-    def leave(self, to: WorkerId | None = None) -> None:
-        """Record that its worker is asked to end it, so that `to` continues it; None: any worker."""
-        self.target = to
-        if self.worker is not None and self.stage is RequestStage.RUNNING:
+    def leave(self) -> None:
+        """Record that its worker is asked to end it, so that another continues it."""
+        if self.stage is RequestStage.RUNNING:
             self.stage = RequestStage.LEAVING
-            self.worker.leaving += 1
 
     def received(self, chunk: TokenChunk) -> TokenChunk:
         """Return a chunk of its worker as one of the response, which does not end when the request only leaves."""
         if self.stage is RequestStage.LEAVING and chunk.finish_reason is FinishReason.ABORT:
-            self._left()
             self.stage = RequestStage.MOVED
             return replace(chunk, finish_reason=None, stats=None, routed_experts=None)
         return chunk
 
     def ended(self, *, now_s: float) -> None:
         """Record that its worker's stream has ended."""
-        self._left()
         stay = self.stays[-1]
         stay.ended_s, stay.is_moved = now_s, self.stage is RequestStage.MOVED
         stay.tokens += self.transcript.generated
@@ -142,7 +130,3 @@ class RunningRequest:
         if self.reservation is not None:
             self.reservation.use()
             self.reservation = None
-
-    def _left(self) -> None:
-        if self.worker is not None and self.stage is RequestStage.LEAVING:
-            self.worker.leaving -= 1

@@ -66,8 +66,6 @@ class PooledWorker:
         lists none at first."""
         self.assigned = 0
         """Requests of this gateway running on the worker."""
-        self.leaving = 0
-        """Those of them that are moving to another worker."""
         self.losses = 0
         """Number of times it was lost: it may have been restarted since, with nothing cached."""
         self.usable_at_s = 0.0
@@ -123,8 +121,6 @@ class PooledWorker:
             assigned=self.assigned,
             foreign=self._foreign,
             training=self.info.training,
-            lendable=self.info.lendable,
-            emptying=self.leaving > 0,
             losses=self.losses,
         )
 

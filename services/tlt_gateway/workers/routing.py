@@ -30,10 +30,6 @@ class Candidate:
     foreign: int = 0
     """Requests of other gateways, as last reported. They count towards `load` only: `slots` leaves room for them."""
     training: bool = False
-    lendable: bool = False
-    """Whether its device would be lent if it ran no request."""
-    emptying: bool = False
-    """Whether its requests are being moved to other workers."""
     losses: int = 0
     """Number of times it was lost; what it had cached before may be gone."""
 
@@ -84,7 +80,7 @@ def choose(
 
     What is cached saves prefill, while every further request slows down those that run beside it: a worker may run one
     request more than the least loaded one per `affinity_tokens` that it has cached. For what it has cached, a worker is
-    neither taken from training nor kept from being emptied.
+    not taken from training.
 
     Args:
         candidates: Workers that accept requests.
@@ -92,7 +88,7 @@ def choose(
         spill_load: Share of slots in use, 0 to 1.
         cached: Tokens of the prompt that workers have cached.
         affinity_tokens: Cached tokens that outweigh one running request.
-        pack: Requests of a worker that hardly slow each other down; 0 spreads them evenly.
+        pack: Requests that a worker gets before the next one does; 0 spreads them evenly.
     """
     least: Candidate | None = None
     fullest: Candidate | None = None
@@ -112,11 +108,11 @@ def choose(
             least, least_rank = one, rank
         if (
             0 < running < pack
-            and not (training or one.emptying)
+            and not training
             and (fullest is None or (running, one.worker_id) > (fullest.running, fullest.worker_id))
         ):
             fullest = one
-        if cached and one.worker_id in cached and not one.emptying:
+        if cached and one.worker_id in cached:
             holders.append(one)
     least = fullest or least
     if least is None or not holders:

@@ -63,7 +63,6 @@ class SimWorker:
             max_running=fleet.slots,
             slots=fleet.slots,
             assigned=0,
-            lendable=True,
         )
         self.activity.on_transition(self._turned)
 

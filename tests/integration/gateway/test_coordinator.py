@@ -10,10 +10,9 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, queued
 from tlt_common.client import SamplingParams
 from tlt_common.domain.fleet import Member, WorkerHello, WorkerStatus
-from tlt_common.forecast.load import AnnouncedRequests
+from tlt_common.load import AnnouncedRequests
 from tlt_common.wire import coordinator as wire
-from tlt_common.wire.load import load_from_pb, tail_to_pb
-from tlt_coordinator.forecasts import Forecasts
+from tlt_common.wire.load import load_from_pb
 
 EIGHT = SamplingParams(max_new_tokens=8)
 Pair = tuple[FakeWorker, FakeWorker]
@@ -25,8 +24,6 @@ class Views(wire.Servicer):
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.lending = False
-        self.forecast = True
-        self.forecasts = Forecasts(stale_s=5.0)
         self.announced: list[AnnouncedRequests] = []
         self.reports: asyncio.Queue[int] = asyncio.Queue()
         self._changed = asyncio.Event()
@@ -48,12 +45,7 @@ class Views(wire.Servicer):
         assert request.gateway_id == "gateway"
         self.reports.put_nowait(request.queued_count)
         if request.HasField("load"):
-            now_s = asyncio.get_running_loop().time()
-            load = load_from_pb(request.load, gateway_id="gateway")
-            self.forecasts.report("gateway", load, now_s)
-            self.announced += load.announced
-            if self.forecast and (found := self.forecasts.view(now_s)):
-                return wire.pb.ReportQueueResponse(tail=tail_to_pb(found[0], age_s=found[1]))
+            self.announced += load_from_pb(request.load).announced
         return wire.pb.ReportQueueResponse()
 
     async def reported(self, queued: int) -> None:

@@ -1,4 +1,4 @@
-"""What a gateway writes down of the requests, workers, rounds, moves and updates of a run."""
+"""What a gateway writes down of the requests, workers, rounds and updates of a run."""
 
 import asyncio
 import re
@@ -10,33 +10,47 @@ import pytest
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.test_coordinator import Views, member
 from tests.integration.gateway.test_loss import Pair, by_load, held, received
-from tests.integration.gateway.test_tail import CHEAP, begun, packed, three, views
 from tests.integration.gateway.test_weights import STATE
 from tlt_common.client import SamplingParams
+from tlt_common.domain.arm import ArmWindow
+from tlt_common.domain.arm.rounds import WorkedRounds
+from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.response import FinishReason
 from tlt_common.errors import WeightsError
 from tlt_common.journal.gateway_lines import (
     EngineLine,
-    MovesLine,
     PauseLine,
     PrefillLine,
     RequestOutcome,
     ResponseLine,
     RoundsLine,
     StayEnd,
-    TailLine,
     UpdateLine,
 )
 from tlt_common.journal.line import Line
 from tlt_common.journal.reader import journals_in
 from tlt_gateway.journal.groups import KEY_FILE
 
-__all__ = ["three", "views"]
-
 SIX = SamplingParams(max_new_tokens=6)
 TWENTY = SamplingParams(max_new_tokens=20)
+ROUNDS = WorkedRounds(
+    serial=1,
+    arms=tuple(
+        ArmWindow(
+            arm="off",
+            group=group,
+            rounds=100,
+            accepted_tokens=0,
+            produced_tokens=100 * group,
+            elapsed_s=100.0,
+            median_reward=1.0,
+        )
+        for group in (1, 2, 4)
+    ),
+    prefilled_tokens=100_000,
+    prefill_s=0.001,
+)
 Kind = TypeVar("Kind", bound=Line)
 
 
@@ -132,33 +146,30 @@ async def test_updates_and_pauses_are_written(start: Start, pair: Pair, tmp_path
     assert [line.paused for line in of(tmp_path, PauseLine)] == [True, False]
 
 
-async def test_moves_are_written_with_what_they_were_to_do_and_did(
-    start: Start, three: tuple[FakeWorker, ...], views: Views, tmp_path: Path
-) -> None:
-    views.lending = True
-    views.show(*map(member, three))
-    async with views.peer, start(coordinator=views.peer.address, workers=3, journal=tmp_path) as client:
-        running = await begun(client, three)
-        await packed(client, three)
-        for fake in three:
-            fake.gate.set()
-        assert len(await running) == 3
-    (plan,) = of(tmp_path, MovesLine)
-    (move,) = plan.moves
-    (line,) = [line for line in of(tmp_path, ResponseLine) if line.number == move.number]
-    assert [(stay.worker, stay.end) for stay in line.stays] == [
-        (move.source, StayEnd.MOVED),
-        (move.to, StayEnd.OVER),
-    ]
-    (tail,) = of(tmp_path, TailLine)
-    assert tail.foretold_s == plan.moved_end_s
-    assert not tail.off
+async def test_a_pause_moves_a_request_with_its_tokens(start: Start, worker: FakeWorker, tmp_path: Path) -> None:
+    await held(worker, after=2)
+    async with start(worker, journal=tmp_path) as client, asyncio.TaskGroup() as group:
+        group.create_task(client.generate([5], SIX))
+        await worker.until(running=1)
+        await client.pause(PauseMode.KEEP)
+        worker.gate.set()
+        await client.proceed()
+    (line,) = of(tmp_path, ResponseLine)
+    assert [stay.end for stay in line.stays] == [StayEnd.MOVED, StayEnd.OVER]
+    assert sum(stay.tokens for stay in line.stays) == 6
+
+
+async def test_the_rounds_of_each_worker_are_written_once(start: Start, pair: Pair, tmp_path: Path) -> None:
+    for fake in pair:
+        fake.rounds = ROUNDS
+    async with start(*pair, journal=tmp_path) as client:
+        await client.generate([5], SIX)
     rounds = {line.batch: line for line in of(tmp_path, RoundsLine)}
     assert {batch: (line.rounds, line.seconds) for batch, line in rounds.items()} == dict.fromkeys(
-        (1, 2, 4), (300, 300.0)
-    ), "a report of each worker, once"
+        (1, 2, 4), (200, 200.0)
+    )
     (prefill,) = of(tmp_path, PrefillLine)
-    assert prefill.tokens == 3 * CHEAP.prefilled_tokens
+    assert prefill.tokens == 2 * ROUNDS.prefilled_tokens
 
 
 async def test_a_journal_that_cannot_be_written_stops_no_request(

@@ -11,9 +11,7 @@ from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.test_coordinator import EIGHT, Views
 from tlt_gateway.fleet.queue_report import QueueReport
 from tlt_gateway.journal.journal import GatewayJournal
-from tlt_gateway.requests.forecast import RequestForecast
-from tlt_gateway.requests.packing import Packing
-from tlt_gateway.requests.tail import Tail
+from tlt_gateway.requests.lengths import RequestLengths
 from tlt_gateway.workers.discovery import KnownWorkers
 
 
@@ -24,13 +22,8 @@ def broken(*_args: object, **_options: object) -> NoReturn:
 @pytest.mark.parametrize(
     ("part", "method"),
     [
-        (RequestForecast, "load"),
-        (RequestForecast, "over"),
-        (RequestForecast, "learn"),
-        (Tail, "over"),
-        (Tail, "see"),
-        (Tail, "run"),
-        (Packing, "run"),
+        (RequestLengths, "load"),
+        (RequestLengths, "over"),
         (QueueReport, "_until_due"),
         (KnownWorkers, "report"),
         (GatewayJournal, "response"),

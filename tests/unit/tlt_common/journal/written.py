@@ -23,15 +23,12 @@ from tlt_common.journal.files import file_of
 from tlt_common.journal.format import Header, header_line, line_of
 from tlt_common.journal.gateway_lines import (
     EngineLine,
-    Move,
-    MovesLine,
     PauseLine,
     PrefillLine,
     RequestOutcome,
     ResponseLine,
     RoundsLine,
     StayEnd,
-    TailLine,
     UpdateLine,
     WorkerStay,
 )
@@ -104,7 +101,6 @@ def rounds(draw: st.DrawFn) -> RoundsLine:
     )
 
 
-moves = st.builds(Move, number=positive, source=names, to=names)
 at = st.just(BEGAN_S)
 gateway_lines: st.SearchStrategy[Line] = st.one_of(
     responses(),
@@ -113,15 +109,6 @@ gateway_lines: st.SearchStrategy[Line] = st.one_of(
     st.builds(PrefillLine, at=at, device=names, tokens=counts, seconds=seconds),
     st.builds(UpdateLine, at=at, version=counts, began=st.just(BEGAN_S - 5), done=st.booleans(), workers=counts),
     st.builds(PauseLine, at=at, paused=st.booleans()),
-    st.builds(
-        MovesLine,
-        at=at,
-        moves=st.lists(moves, max_size=3).map(tuple),
-        end_s=seconds,
-        moved_end_s=seconds,
-        freed_s=seconds,
-    ),
-    st.builds(TailLine, at=at, actual_s=seconds, without_s=seconds, foretold_s=seconds, off=st.booleans()),
     st.builds(DroppedLine, at=at, lines=positive),
 )
 coordinator_lines: st.SearchStrategy[Line] = st.one_of(

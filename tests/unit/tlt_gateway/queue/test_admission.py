@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.queue.admission import Admission
@@ -34,7 +34,7 @@ class Seats:
     def may_ever_run(self, prompt: Prompt) -> bool:
         return prompt.policy_version is None or prompt.policy_version <= self.offer
 
-    def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> str | None:
+    def acquire(self, prompt: Prompt) -> str | None:
         if prompt.policy_version == UNKNOWN:
             raise NotFoundError("another version is served", field="prompt.policy_version")
         if not self.free or self.absent_since_s is not None or not self.may_ever_run(prompt):

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from tlt_common.domain.batch import Batch
-from tlt_common.domain.ids import RequestId, WorkerId
+from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.queue.admission import Admission
@@ -42,7 +42,7 @@ class Workers:
     def may_ever_run(self, _prompt: Prompt) -> bool:
         return True
 
-    def acquire(self, _prompt: Prompt, *, beside: WorkerId | None = None) -> str | None:
+    def acquire(self, _prompt: Prompt) -> str | None:
         if not self.free:
             return None
         self.free -= 1

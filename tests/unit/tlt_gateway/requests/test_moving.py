@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import DrainingError, UnavailableError
@@ -100,7 +100,7 @@ class Fleet:
     def may_ever_run(self, _prompt: Prompt) -> bool:
         return True
 
-    def acquire(self, _prompt: Prompt, *, beside: WorkerId | None = None) -> PooledWorker:
+    def acquire(self, _prompt: Prompt) -> PooledWorker:
         return self.workers[self.open]
 
     def release(self, _worker: PooledWorker) -> None:
@@ -139,7 +139,6 @@ async def test_no_response_ends_when_the_answer_of_a_move_is_lost(late_s: float,
     fleet.open = 1
     await fleet.requests.hand_over(fleet.workers[0])
     whole(await answer)
-    assert [worker.leaving for worker in fleet.workers] == [0, 0]
 
 
 async def test_a_move_that_had_no_effect_is_asked_for_again() -> None:
@@ -165,7 +164,6 @@ async def test_a_client_that_aborts_a_request_on_its_way_gets_its_abort() -> Non
     await fleet.requests.hand_over(fleet.workers[0])
     assert fleet.requests.abort([RequestId("r")], owner="me") == {"r"}
     assert (await answer)[-1].finish_reason is FinishReason.ABORT
-    assert fleet.workers[0].leaving == 0
 
 
 async def test_nobody_else_can_abort_it_by_its_id_or_replace_it_by_a_higher_attempt() -> None:

@@ -21,7 +21,6 @@ def fleets(draw: st.DrawFn) -> list[Candidate]:
             assigned=draw(st.integers(0, size)),
             foreign=draw(st.integers(0, 5)),
             training=draw(st.booleans()),
-            emptying=draw(st.booleans()),
         )
         for index, size in enumerate(sizes)
     ]
@@ -111,18 +110,6 @@ def test_requests_of_other_gateways_tilt_the_choice_but_close_no_worker() -> Non
     assert choose([busy], spill_load=SPILL) == busy
 
 
-def lent(name: str, running: int, *, foreign: int = 0, lendable: bool = True, slots: int = 8) -> Candidate:
-    return Candidate(
-        worker_id=WorkerId(name),
-        policy_version=PolicyVersion(0),
-        max_running=8,
-        slots=slots,
-        assigned=running,
-        foreign=foreign,
-        lendable=lendable,
-    )
-
-
 def test_a_request_goes_where_its_prefix_is_cached_while_loads_are_close() -> None:
     home = {WorkerId("b"): 512}
 
@@ -143,12 +130,11 @@ def test_of_two_workers_the_one_with_more_cached_is_chosen() -> None:
     assert choose([one("a"), one("b", assigned=8)], spill_load=SPILL, cached=cached, affinity_tokens=256) == one("a")
 
 
-def test_a_cached_prefix_neither_wakes_a_trainer_nor_fills_a_worker_that_is_emptied() -> None:
-    home = {WorkerId("b"): 100_000}
-    for away in (replace(one("b"), emptying=True), one("b", training=True)):
-        for spill in (0.0, SPILL):
-            assert choose([one("a", assigned=1), away], spill_load=spill, cached=home) in [one("a", assigned=1), away]
-        assert choose([one("a"), away], spill_load=SPILL, cached=home) == one("a")
+def test_a_cached_prefix_wakes_no_trainer() -> None:
+    home, away = {WorkerId("b"): 100_000}, one("b", training=True)
+    for spill in (0.0, SPILL):
+        assert choose([one("a", assigned=1), away], spill_load=spill, cached=home) in [one("a", assigned=1), away]
+    assert choose([one("a"), away], spill_load=SPILL, cached=home) == one("a")
 
 
 @given(fleets(), st.dictionaries(st.sampled_from([WorkerId(f"w{i}") for i in range(6)]), st.integers(1, 4000)))
@@ -191,7 +177,7 @@ def by_its_description(fleet: list[Candidate], version: PolicyVersion | None, pa
     """The choice without what is cached, in as many passes as its description has sentences."""
     suitable = [c for c in fleet if c.has_room and version in {None, c.policy_version}]
     serving = [c for c in suitable if not c.training and c.load <= SPILL]
-    if begun := [c for c in suitable if 0 < c.running < pack and not c.training and not c.emptying]:
+    if begun := [c for c in suitable if 0 < c.running < pack and not c.training]:
         return max(begun, key=lambda c: (c.running, c.worker_id))
     return min(serving or suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
 

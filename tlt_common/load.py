@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tlt_common.domain.bounds import INT32_MAX
 from tlt_common.domain.ids import WorkerId
-from tlt_common.forecast.tail import TailRequest, TailWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,35 +23,6 @@ class WorkerLoad:
 
     worker_id: WorkerId
     running: tuple[CappedLoad, ...]
-    kv_tokens: int
-    """Tokens of their prompts and responses."""
-
-    @property
-    def count(self) -> int:
-        """Number of requests."""
-        return sum(sum(of.counts) for of in self.running)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailReport:
-    """The last requests of a step, as one gateway knows them."""
-
-    is_settled: bool
-    """Whether no request is underway from one worker to another."""
-    workers: tuple[TailWorker, ...]
-    requests: tuple[TailRequest, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedRequest:
-    """A request that moved to another worker in a tail, so that a device can be lent."""
-
-    from_id: WorkerId
-    to_id: WorkerId
-    kv_tokens: int
-    """Tokens of its prompt and response."""
-    age_s: float
-    """Seconds ago: clocks of machines differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +43,6 @@ class GatewayLoad:
     """Lengths of responses that ended by themselves since the last report."""
     cut: tuple[int, ...] = ()
     """Lengths of those that a cap or an abort ended."""
-    tail: TailReport | None = None
-    """None unless few requests run, and what they have left can be foretold."""
-    moved: tuple[MovedRequest, ...] = ()
-    """Requests moved since the last report."""
     announced: tuple[AnnouncedRequests, ...] = ()
     """Requests of coming steps that were announced since the last report."""
 

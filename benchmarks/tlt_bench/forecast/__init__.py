@@ -1,1 +1,0 @@
-"""`tlt bench forecast`: forecasts of lengths against what came, in virtual time."""
