@@ -17,8 +17,7 @@ from tlt_common.domain.fleet import (
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.server_info import Bubbles
 from tlt_common.errors import InvalidRequestError, TltError
-from tlt_common.forecast import TailView
-from tlt_common.forecast.load import GatewayLoad
+from tlt_common.load import GatewayLoad
 from tlt_common.telemetry.log import get_logger
 from tlt_common.telemetry.optional import kept_running, optional
 from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
@@ -28,7 +27,6 @@ from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.drafters.published import PublishedDrafters
-from tlt_coordinator.forecasts import Forecasts
 from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.lender import Lender, LendingTerms
 from tlt_coordinator.lending.excluded import ExcludedWorkers
@@ -36,6 +34,7 @@ from tlt_coordinator.lending.pace import Pace
 from tlt_coordinator.lending.plan import Grant
 from tlt_coordinator.lending.standing import Circumstances
 from tlt_coordinator.lending.worklist import STEP_WORKERS
+from tlt_coordinator.lengths import ReportedLengths
 from tlt_coordinator.observer import Observer
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry, WorkerSession
@@ -71,7 +70,7 @@ class Coordinator:
         self._excluded = ExcludedWorkers(store)
         self._registry.exclude(self._excluded.worker_ids, clock.now())
         self._queues = Queues(config.queue_stale_s)
-        self._forecasts = Forecasts(config.queue_stale_s)
+        self._lengths = ReportedLengths(config.queue_stale_s)
         self._lender = Lender(self._registry, self._queues)
         self._announcer = Announcer()
         self._drafters = PublishedDrafters(store, config.max_score_drop)
@@ -89,7 +88,7 @@ class Coordinator:
             registry=self._registry,
             ledger=self._ledger,
             queues=self._queues,
-            forecasts=self._forecasts,
+            lengths=self._lengths,
             drafters=self._drafters,
             steps=self._steps,
             circumstances=self._circumstances,
@@ -173,16 +172,14 @@ class Coordinator:
         self._due.set()
         return self._ledger.bubbles(now_s)
 
-    def report_load(self, gateway_id: str, load: GatewayLoad) -> tuple[TailView, float] | None:
-        """Record what runs for a gateway; return the tail that all gateways share, and its age in seconds."""
+    def report_load(self, gateway_id: str, load: GatewayLoad) -> None:
+        """Record what runs for a gateway."""
         now_s = self._clock.now()
-        with optional("forecasts"):
-            self._forecasts.report(gateway_id, load, now_s)
+        with optional("lengths"):
+            self._lengths.report(gateway_id, load, now_s)
             self._steps.announce(gateway_id, load.announced)
             ended = (*load.ended, *load.cut)
             self._learn_steps(now_s, ended=len(ended), tokens=sum(ended))
-            return self._forecasts.view(now_s) if self._lending else None
-        return None
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """
@@ -327,15 +324,15 @@ class Coordinator:
     def _end_silent_step(self) -> None:
         """End the step if the gateways that ran it report no more."""
         now_s = self._clock.now()
-        if not self._forecasts.running(now_s) and not self._queues.queued(now_s):
+        if not self._lengths.running(now_s) and not self._queues.queued(now_s):
             self._steps.report(0, now_s)
 
     def _learn_steps(self, now_s: float, *, ended: int, tokens: int) -> None:
         before, queued = self._steps.number, self._queues.queued(now_s)
-        running = max(1, self._registry.tally.running) if self._forecasts.running(now_s) else 0
+        running = max(1, self._registry.tally.running) if self._lengths.running(now_s) else 0
         self._steps.report(running + queued, now_s, ended=ended, tokens=tokens)
         if self._steps.number != before:
-            self._forecasts.begin_step()
+            self._lengths.begin_step()
 
     def _circumstances(self, now_s: float) -> Circumstances:
         policy, measures = self._pace.policy, self._registry.measures

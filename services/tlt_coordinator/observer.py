@@ -10,15 +10,14 @@ from tlt_common.aio import Pieces
 from tlt_common.domain.fleet import DrafterRecord, Fleet, Member, WorkerAccount, WorkerState
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_common.errors import NotFoundError
-from tlt_common.forecast.load import MovedRequest
 from tlt_common.timeline import WorkerTrack
 from tlt_coordinator.account.changes_shown import CHANGES_AT_ONCE, WORKER_COST, changes_per_worker
 from tlt_coordinator.account.lease_history import PastLease
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.steps import PolicyUpdate, RunStep, Steps
 from tlt_coordinator.drafters.published import PublishedDrafters
-from tlt_coordinator.forecasts import Forecasts
 from tlt_coordinator.lending.standing import Circumstances
+from tlt_coordinator.lengths import ReportedLengths
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry
 
@@ -74,7 +73,7 @@ class Observer:
         registry: Registry,
         ledger: Ledger,
         queues: Queues,
-        forecasts: Forecasts,
+        lengths: ReportedLengths,
         drafters: PublishedDrafters,
         steps: Steps,
         circumstances: Callable[[float], Circumstances],
@@ -91,7 +90,7 @@ class Observer:
         self._circumstances = circumstances
         self._excluded = excluded
         self._began_s = now()
-        self.forecasts = forecasts
+        self.lengths = lengths
         self.pieces = pieces
         self._forget_silent = forget_silent
 
@@ -190,10 +189,6 @@ class Observer:
     def updates(self, from_s: float, to_s: float) -> list[PolicyUpdate]:
         """Return the changes of the policy within a span, in order."""
         return self._steps.updates(from_s, to_s)
-
-    def moves(self, from_s: float, to_s: float) -> list[tuple[float, MovedRequest]]:
-        """Return the requests that moved in tails within a span, with the times at which they did."""
-        return self.forecasts.moves(from_s, to_s)
 
     @property
     def drafters(self) -> tuple[DrafterRecord, ...]:

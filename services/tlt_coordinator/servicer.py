@@ -11,7 +11,7 @@ from tlt_common.domain.fleet import Member, MembershipChange, WorkerAccount, Wor
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import coordinator as wire
-from tlt_common.wire.load import load_from_pb, tail_to_pb
+from tlt_common.wire.load import load_from_pb
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.registry import WorkerSession
@@ -67,16 +67,12 @@ class CoordinatorServicer(wire.Servicer):
             yield await _encoded(MembershipChange(joined=tuple(members.values()), lending=change.lending))
 
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Context) -> wire.pb.ReportQueueResponse:
-        queue, tail = wire.queue_from_pb(request), None
-        load = load_from_pb(request.load, gateway_id=request.gateway_id) if request.HasField("load") else None
+        queue = wire.queue_from_pb(request)
+        load = load_from_pb(request.load) if request.HasField("load") else None
         bubbles = self._active.coordinator.report_queue(*queue)
         if load is not None:
-            tail = self._active.coordinator.report_load(request.gateway_id, load)
-        return wire.pb.ReportQueueResponse(
-            bubble_s=bubbles.total_s,
-            training_s=bubbles.training_s,
-            tail=tail_to_pb(tail[0], age_s=tail[1]) if tail else None,
-        )
+            self._active.coordinator.report_load(request.gateway_id, load)
+        return wire.pb.ReportQueueResponse(bubble_s=bubbles.total_s, training_s=bubbles.training_s)
 
     async def PublishDrafter(
         self, request: wire.pb.PublishDrafterRequest, context: Context

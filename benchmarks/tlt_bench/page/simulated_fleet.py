@@ -8,7 +8,7 @@ from typing import Never
 from tlt_bench.page.courses import DISTINCT, STEP_S, course
 from tlt_common.domain.fleet import Lease, Publication, Revocation, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
-from tlt_common.forecast.load import GatewayLoad, WorkerLoad, by_cap
+from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator

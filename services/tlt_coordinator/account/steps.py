@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.forecast.load import AnnouncedRequests
+from tlt_common.load import AnnouncedRequests
 
 KEPT_STEPS = 512
 MAX_CALLERS = 65_536

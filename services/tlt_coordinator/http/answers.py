@@ -6,7 +6,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from tlt_common.domain.fleet import WorkerState
-from tlt_coordinator.http.foretold import Foretold
 from tlt_coordinator.observer import ObservedFleet, ObservedWorker
 
 
@@ -14,14 +13,6 @@ class ApiAnswer(BaseModel):
     """Part of an answer."""
 
     model_config = ConfigDict(frozen=True)
-
-
-class Quantiles(ApiAnswer):
-    """Unix times by which something has happened with these probabilities."""
-
-    p10: float
-    p50: float
-    p90: float
 
 
 class FleetAnswer(ApiAnswer):
@@ -49,8 +40,6 @@ class FleetAnswer(ApiAnswer):
     """Tokens per verification round; null: no worker decodes."""
     excluded: int
     """Workers that operators excluded from lending."""
-    step_end: Quantiles | None
-    """When all running requests will have ended; null: not known."""
 
 
 class WorkerRow(ApiAnswer):
@@ -119,17 +108,10 @@ class StepAnswer(ApiAnswer):
     source: Literal["announced", "learned"]
 
 
-class StepForecast(ApiAnswer):
-    """What is foretold of the step that runs."""
-
-    end: Quantiles
-
-
 class StepsAnswer(ApiAnswer):
     """Steps, in order."""
 
     steps: list[StepAnswer]
-    forecast: StepForecast | None
 
 
 class RunningBucket(ApiAnswer):
@@ -152,20 +134,11 @@ class FinishedBucket(ApiAnswer):
     """Those of them that a cap or an abort ended."""
 
 
-class TokensLeft(ApiAnswer):
-    """Tokens until all running requests have ended with these probabilities."""
-
-    levels: list[float]
-    tokens: list[float]
-
-
 class LengthsAnswer(ApiAnswer):
     """Lengths of what runs and of what has ended since the step began."""
 
     running: list[RunningBucket]
     finished: list[FinishedBucket]
-    left: TokensLeft | None
-    """Null: too few lengths are known, or nothing runs."""
 
 
 class DrafterAnswer(ApiAnswer):
@@ -241,15 +214,7 @@ class TroubleAnswer(ApiAnswer):
     error: Trouble
 
 
-def quantiles_of(foretold: Foretold) -> Quantiles | None:
-    """Return when what runs will have ended."""
-    if foretold.end_s is None:
-        return None
-    p10, p50, p90 = foretold.end_s
-    return Quantiles(p10=p10, p50=p50, p90=p90)
-
-
-def fleet_of(fleet: ObservedFleet, foretold: Foretold) -> FleetAnswer:
+def fleet_of(fleet: ObservedFleet) -> FleetAnswer:
     """Return the figures of the fleet."""
     return FleetAnswer(
         at_unix_s=fleet.at_s,
@@ -268,7 +233,6 @@ def fleet_of(fleet: ObservedFleet, foretold: Foretold) -> FleetAnswer:
         drafter_version=fleet.drafter,
         accept_length=fleet.accept_length,
         excluded=fleet.excluded,
-        step_end=quantiles_of(foretold),
     )
 
 

@@ -1,5 +1,7 @@
 """The API, version 1: the fleet, its workers, steps, lengths and drafters."""
 
+from collections import Counter
+from functools import partial
 from math import isfinite
 from typing import Annotated, Any
 
@@ -19,26 +21,25 @@ from tlt_coordinator.http.answers import (
     LengthsAnswer,
     RunningBucket,
     StepAnswer,
-    StepForecast,
     StepsAnswer,
-    TokensLeft,
     WorkerAnswer,
     WorkerRow,
     WorkersAnswer,
     fleet_of,
-    quantiles_of,
     row_of,
 )
-from tlt_coordinator.http.foretold import LEVELS, Foreteller
 from tlt_coordinator.http.query import NoQuery, SpanQuery, WorkersQuery, documented, reading
 from tlt_coordinator.http.reasons import reasons_of
 from tlt_coordinator.http.spans import span_of
+from tlt_coordinator.lengths import counted
 from tlt_coordinator.observer import Observer
 
 SCANNED_AT_ONCE = 1024
 """Workers that are looked at in one piece."""
 ROWS_AT_ONCE = 128
 """Rows that are made in one piece: a millisecond."""
+LOADS_AT_ONCE = 256
+"""Loads of workers that are added up in one piece."""
 
 
 def answered(answer: BaseModel) -> Response:
@@ -46,22 +47,14 @@ def answered(answer: BaseModel) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-def router_of(active: ActiveCoordinator, foreteller: Foreteller) -> APIRouter:
-    """
-    Return the routes.
-
-    Args:
-        active: Holds the coordinator, if this process leads.
-        foreteller: Tells when what runs will have ended.
-    """
+def router_of(active: ActiveCoordinator) -> APIRouter:
+    """Return the routes; `active` holds the coordinator, if this process leads."""
     router = APIRouter()
     nothing = Depends(reading(NoQuery))
 
     @router.get("/fleet", response_model=FleetAnswer, dependencies=[nothing])
     async def fleet() -> Response:
-        observer = active.coordinator.observer
-        foretold = await foreteller.foretell(observer)
-        return answered(fleet_of(observer.fleet(), foretold))
+        return answered(fleet_of(active.coordinator.observer.fleet()))
 
     @router.get("/workers", response_model=WorkersAnswer, openapi_extra=documented(WorkersQuery))
     async def workers(query: Annotated[WorkersQuery, Depends(reading(WorkersQuery))]) -> Response:
@@ -82,7 +75,6 @@ def router_of(active: ActiveCoordinator, foreteller: Foreteller) -> APIRouter:
     @router.get("/steps", response_model=StepsAnswer, openapi_extra=documented(SpanQuery))
     async def steps(query: Annotated[SpanQuery, Depends(reading(SpanQuery))]) -> Response:
         observer = active.coordinator.observer
-        end = quantiles_of(await foreteller.foretell(observer))
         found = observer.steps(*span_of(query, observer))
         return answered(
             StepsAnswer(
@@ -99,27 +91,26 @@ def router_of(active: ActiveCoordinator, foreteller: Foreteller) -> APIRouter:
                         source=step.source,
                     )
                     for step in found
-                ],
-                forecast=StepForecast(end=end) if end else None,
+                ]
             )
         )
 
     @router.get("/lengths", response_model=LengthsAnswer, dependencies=[nothing])
     async def lengths() -> Response:
         observer = active.coordinator.observer
-        foretold = await foreteller.foretell(observer)
-        left = foretold.left_tokens
+        loads, running = observer.lengths.loads(observer.now()), Counter[tuple[int, int]]()
+        for first in range(0, len(loads), LOADS_AT_ONCE):
+            running += await observer.pieces.do(partial(counted, loads[first : first + LOADS_AT_ONCE]))
         return answered(
             LengthsAnswer(
                 running=[
                     RunningBucket(cap=cap, count=count, **_tokens(bits))
-                    for (cap, bits), count in sorted(foretold.running.counts.items())
+                    for (cap, bits), count in sorted(running.items())
                 ],
                 finished=[
                     FinishedBucket(count=lengths.count, cut=lengths.cut, **_tokens(lengths.bits))
-                    for lengths in observer.forecasts.finished
+                    for lengths in observer.lengths.finished
                 ],
-                left=TokensLeft(levels=list(LEVELS), tokens=list(left)) if left else None,
             )
         )
 

@@ -45,7 +45,7 @@ def app(
     viewers = ViewerAccess(access, hosts)
     admitted = [Depends(viewers.admit)]
     routes = APIRouter(prefix=PREFIX, dependencies=admitted, responses=REFUSALS)
-    routes.include_router(api.router_of(active, feed.foreteller))
+    routes.include_router(api.router_of(active))
     routes.include_router(event_stream.router_of(active, feed, viewers))
     routes.include_router(timeline.router_of(active))
     routes.include_router(trace.router_of(active))

@@ -22,7 +22,6 @@ from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError, OverloadedError, UnavailableError
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.answers import ChangesEvent, ResyncEvent, WorkerRow, fleet_of, row_of
-from tlt_coordinator.http.foretold import Foreteller
 from tlt_coordinator.observer import Observer
 
 EVERY_S = 0.25
@@ -53,14 +52,10 @@ class EventFeed:
 
     Args:
         active: Holds the coordinator, if this process leads.
-
-    Attributes:
-        foreteller: Tells when what runs will have ended.
     """
 
     def __init__(self, active: ActiveCoordinator) -> None:
         self._active = active
-        self.foreteller = Foreteller()
         self._source: Observer | None = None
         self._name = ""
         """Of the coordinator, in ids of events; another one for each."""
@@ -205,8 +200,7 @@ class EventFeed:
         for first in range(0, len(ids), ROWS_AT_ONCE):
             part = ids[first : first + ROWS_AT_ONCE]
             rows += await do(partial(_rows, source, part))
-        foretold = await self.foreteller.foretell(source)
-        fleet = fleet_of(source.fleet(), foretold)
+        fleet = fleet_of(source.fleet())
         self._told_s = fleet.at_unix_s
         event = ChangesEvent.model_construct(at_unix_s=fleet.at_unix_s, fleet=fleet, workers=rows)
         return await do(lambda: _event("changes", f"{self._name}-{self._number + 1}", event))

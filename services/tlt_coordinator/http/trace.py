@@ -1,8 +1,8 @@
 """
 GET /trace: a span of time in the JSON of Chrome's traces, which https://ui.perfetto.dev opens. Times are microseconds.
 
-The fleet is the first process, with threads for steps, publications, updates and moves of requests; each worker is a
-process with its states and leases.
+The fleet is the first process, with threads for steps, publications and updates; each worker is a process with its
+states and leases.
 """
 
 import json
@@ -31,7 +31,7 @@ EVENTS_AT_ONCE = 512
 WORKERS_AT_ONCE = 512
 FLEET, FIRST_WORKER = 1, 2
 """Processes."""
-STEPS, PUBLICATIONS, UPDATES, MOVES = 1, 2, 3, 4
+STEPS, PUBLICATIONS, UPDATES = 1, 2, 3
 """Threads of the fleet."""
 STATE, LEASE = 1, 2
 """Threads of a worker."""
@@ -61,7 +61,7 @@ async def _check(observer: Observer, ids: Sequence[WorkerId], window: Window, le
     Raises:
         InvalidRequestError: There are too many events.
     """
-    events = leases + 4 * len(ids) + len(observer.moves(window.from_s, window.to_s))
+    events = leases + 4 * len(ids)
 
     def count(some: Sequence[WorkerId]) -> int:
         return sum(observer.track(worker_id).changes_in(window) for worker_id in some)
@@ -114,8 +114,7 @@ def _events(
 
 
 def _fleet(observer: Observer, window: Window) -> Iterator[dict[str, Any]]:
-    threads = {STEPS: "steps", PUBLICATIONS: "publications", UPDATES: "updates", MOVES: "moves"}
-    yield from _names(FLEET, "fleet", threads)
+    yield from _names(FLEET, "fleet", {STEPS: "steps", PUBLICATIONS: "publications", UPDATES: "updates"})
     for step in observer.steps(window.from_s, window.to_s):
         ended_s = step.ended_s if step.ended_s is not None else min(observer.now(), window.to_s)
         event = _span(FLEET, STEPS, f"step {step.number}", step.began_s, ended_s)
@@ -126,9 +125,6 @@ def _fleet(observer: Observer, window: Window) -> Iterator[dict[str, Any]]:
             yield event | {"args": {"worker": record.worker_id, "held_out_top1": record.held_out_top1}}
     for update in observer.updates(window.from_s, window.to_s):
         yield _instant(FLEET, UPDATES, f"policy {update.version}", update.at_s)
-    for at_s, moved in observer.moves(window.from_s, window.to_s):
-        event = _instant(FLEET, MOVES, f"{moved.from_id} to {moved.to_id}", at_s)
-        yield event | {"args": {"kv_tokens": moved.kv_tokens}}
 
 
 def _names(process: int, name: str, threads: dict[int, str]) -> Iterator[dict[str, Any]]:

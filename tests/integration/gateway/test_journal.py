@@ -15,7 +15,6 @@ from tests.integration.gateway.test_weights import STATE
 from tlt_common.client import SamplingParams
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.arm.rounds import WorkedRounds
-from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.response import FinishReason
 from tlt_common.errors import WeightsError
 from tlt_common.journal.gateway_lines import (
@@ -151,7 +150,7 @@ async def test_a_pause_moves_a_request_with_its_tokens(start: Start, worker: Fak
     async with start(worker, journal=tmp_path) as client, asyncio.TaskGroup() as group:
         group.create_task(client.generate([5], SIX))
         await worker.until(running=1)
-        await client.pause(PauseMode.KEEP)
+        await client.pause()
         worker.gate.set()
         await client.proceed()
     (line,) = of(tmp_path, ResponseLine)

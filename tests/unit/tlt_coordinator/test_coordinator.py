@@ -14,7 +14,7 @@ from tlt_common.domain.fleet import (
 )
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
-from tlt_common.forecast.load import GatewayLoad, WorkerLoad, by_cap
+from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.coordinator import TICK_S
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
 from tlt_coordinator.state import StateStore
@@ -160,7 +160,7 @@ async def test_a_senseless_queue_is_refused_by_field(gateway_id: str, queued: in
 
 async def test_a_step_of_gateways_that_vanished_has_ended() -> None:
     async with running() as coordinator:
-        load = WorkerLoad(worker_id=WorkerId("w0"), running=by_cap([(64, 1)]), kv_tokens=9)
+        load = WorkerLoad(worker_id=WorkerId("w0"), running=by_cap([(64, 1)]))
         coordinator.report_load("gateway", GatewayLoad(workers=(load,)))
         (step,) = coordinator.observer.steps(0.0, 1e12)
         assert step.ended_s is None

@@ -30,7 +30,7 @@ export async function fleetView(body, { api, live, signal }) {
   const update = (fleet) => {
     say(title, headline(fleet));
     say(link, fleet.workers > ROWS ? `Timeline of all ${count(fleet.workers)} workers` : "Open the timeline");
-    figures.update(fleet, live.now());
+    figures.update(fleet);
     now.update(STATES.map((state) => [state, fleet.by_state[state] ?? 0]));
     spent.update(STATES.map((state) => [state, fleet.seconds[state] ?? 0]));
     say(since, `Sum over ${plural(fleet.devices, "device")}, since ${clock(fleet.since_unix_s)} or longer if totals were kept.`);
@@ -53,16 +53,10 @@ class Figures {
   #cards = new Map();
   element = element("div", { class: "cards" });
 
-  update(fleet, now_s) {
+  update(fleet) {
     this.#card("Use of idle time", share(fleet.bubble_utilisation), "of the time outside rollouts trained the drafter", true);
     this.#card("Accept length", fixed(fleet.accept_length), "tokens per round; 1 without speculation");
     this.#card("Requests", count(fleet.running), `running, ${count(fleet.queued)} queued`);
-    const end = fleet.step_end;
-    this.#card(
-      "Step ends",
-      end ? `in ${duration(end.p50 - now_s)}` : "–",
-      end ? `expected; 80 % between ${clock(end.p10)} and ${clock(end.p90)}` : "no forecast now",
-    );
     this.#card("Lending", lending(fleet), fleet.excluded ? `${plural(fleet.excluded, "worker")} excluded` : "of idle devices");
     this.#card("Versions", version(fleet.policy_version), `of the policy; the drafter's is ${version(fleet.drafter_version)}`);
   }

@@ -1,4 +1,4 @@
-/** The step that runs: since when, how long its responses are, when it is expected to end, and those before it. */
+/** The step that runs: since when, how long its responses are, and those before it. */
 
 import { bars } from "./chart.js";
 import { asTable, element, facts, section, table } from "./elements.js";
@@ -38,37 +38,34 @@ export async function stepView(body, { api, live, signal }) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-function content({ steps, forecast }, lengths, now_s) {
+function content({ steps }, lengths, now_s) {
   const newest = steps.reduce((found, step) => (!found || step.number > found.number ? step : found), null);
   const listed = [...steps].sort((one, other) => other.number - one.number).slice(0, SHOWN);
   return [
-    element("h1", {}, title(newest, forecast, now_s)),
-    newest && facts(ofStep(newest, forecast, now_s)),
+    element("h1", {}, title(newest)),
+    newest && facts(ofStep(newest, now_s)),
     section("Lengths of responses", ...histogram(lengths)),
     section("Steps", listed.length ? table("Steps", COLUMNS, listed) : element("p", { class: "note" }, "No step has begun yet.")),
   ].filter(Boolean);
 }
 
-function title(step, forecast, now_s) {
+function title(step) {
   if (!step) return "No step yet";
   if (step.ended_unix_s) return `Step ${step.number} took ${duration(step.ended_unix_s - step.began_unix_s)}`;
-  if (!forecast) return `Step ${step.number} runs`;
-  return `Step ${step.number} is expected to end in ${duration(forecast.end.p50 - now_s)}`;
+  return `Step ${step.number} runs`;
 }
 
-function ofStep(step, forecast, now_s) {
-  const end = step.ended_unix_s ? null : forecast?.end;
+function ofStep(step, now_s) {
   return [
     ["Began", clock(step.began_unix_s)],
     ["Runs for", duration((step.ended_unix_s ?? now_s) - step.began_unix_s)],
-    ["Ends, 80 % interval", end ? `${clock(end.p10)} to ${clock(end.p90)}` : "–"],
     ["Requests", step.announced ? `${count(step.requests)} of ${count(step.announced)} announced` : count(step.requests)],
     ["Tokens", count(step.tokens)],
   ];
 }
 
 /** Running and finished responses share buckets, which are powers of two. */
-function histogram({ running, finished, left }) {
+function histogram({ running, finished }) {
   const buckets = new Map();
   const add = (part, name) => {
     const known = buckets.get(part.from_tokens) ?? { from: part.from_tokens, to: part.to_tokens, running: 0, finished: 0, cut: 0 };
@@ -92,18 +89,14 @@ function histogram({ running, finished, left }) {
       bars("Running and finished responses by length", rows.map((row) => short(row.from)), series),
       element("figcaption", { class: "legend" },
         key(0, "running, by tokens so far"), key(1, "finished, by tokens"), element("span", { class: "note" }, "tokens, from"))),
-    element("p", {}, remaining(left, running)),
+    element("p", {}, runningNow(running)),
     asTable("Show as a table", table("Responses by length", columns, rows)),
   ];
 }
 
-function remaining(left, running) {
+function runningNow(running) {
   const sum = running.reduce((total, part) => total + part.count, 0);
-  if (!sum) return "No response runs now.";
-  if (!left) return `${plural(sum, "response")} running; there is no forecast of what is left.`;
-  const at = (level) => count(left.tokens[left.levels.indexOf(level)]);
-  return `${plural(sum, "response")} running; the last of them is expected to end after ${at(0.5)} more tokens ` +
-    `(80 % interval ${at(0.1)} to ${at(0.9)}).`;
+  return sum ? `${plural(sum, "response")} running.` : "No response runs now.";
 }
 
 const short = (tokens) => (tokens >= 1024 ? `${tokens / 1024}k` : String(tokens));

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.forecast.load import AnnouncedRequests
+from tlt_common.load import AnnouncedRequests
 from tlt_coordinator.account.steps import KEPT_STEPS, SAME_STEP_S, RunStep, Steps
 
 ALL = (0.0, 1e9)

@@ -14,7 +14,7 @@ from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, publication,
 from tests.unit.tlt_coordinator.serving import client_of
 from tlt_common.domain.fleet import Member, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
-from tlt_common.forecast.load import GatewayLoad, WorkerLoad, by_cap
+from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.reasons import reasons_of
 from tlt_coordinator.http.viewer_access import access_of
@@ -123,7 +123,7 @@ async def test_drafters_and_who_has_loaded_them(fleet: Fleet) -> None:
 
 def load(*generated: int, ended: tuple[int, ...] = ()) -> GatewayLoad:
     running = by_cap((1024, tokens) for tokens in generated)
-    workers = (WorkerLoad(worker_id=WorkerId("b"), running=running, kv_tokens=100),) if generated else ()
+    workers = (WorkerLoad(worker_id=WorkerId("b"), running=running),) if generated else ()
     return GatewayLoad(workers=workers, ended=ended)
 
 
@@ -138,14 +138,6 @@ async def test_steps_are_learned_and_lengths_counted(fleet: Fleet) -> None:
         {"cap": 1024, "from_tokens": 128, "to_tokens": 255, "count": 1},
     ]
     assert sum(bucket["count"] for bucket in found["finished"]) == 100
-
-
-async def test_what_is_left_is_foretold_once_lengths_are_known(fleet: Fleet) -> None:
-    fleet.coordinator.report_load("g", load(5, 200, ended=tuple(range(2, 900, 9))))
-    left = (await fleet.get("lengths"))["left"]
-    assert left["levels"] == [0.1, 0.5, 0.9]
-    assert left["tokens"] == sorted(left["tokens"])
-    assert (await fleet.get("steps"))["forecast"] is None, "how fast tokens come is not known"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, publication,
 from tests.unit.tlt_coordinator.serving import client_of
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_common.forecast.load import GatewayLoad, WorkerLoad, by_cap
+from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_common.timeline import MAX_LANES, STATES, TimelineDocument
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
 
 ROLLOUT, DOWN = STATES.index(WorkerState.ROLLOUT), STATES.index(WorkerState.DOWN)
 
-LOAD = GatewayLoad(workers=(WorkerLoad(worker_id=WorkerId("w-0000"), running=by_cap([(64, 1)]), kv_tokens=9),))
+LOAD = GatewayLoad(workers=(WorkerLoad(worker_id=WorkerId("w-0000"), running=by_cap([(64, 1)])),))
 
 
 @asynccontextmanager

@@ -12,14 +12,14 @@ from tests.unit.tlt_coordinator.scripted import BUSY, Worker, publication, runni
 from tests.unit.tlt_coordinator.serving import client_of
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_common.forecast.load import GatewayLoad, MovedRequest, WorkerLoad, by_cap
+from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.http import trace
 
 pytestmark = pytest.mark.looptime
 
 CONFIG = CoordinatorConfig(silence_s=1e3)
-LOAD = GatewayLoad(workers=(WorkerLoad(worker_id=WorkerId("w0"), running=by_cap([(64, 1)]), kv_tokens=9),))
+LOAD = GatewayLoad(workers=(WorkerLoad(worker_id=WorkerId("w0"), running=by_cap([(64, 1)])),))
 
 
 async def traced(client: httpx.AsyncClient, **query: object) -> list[dict[str, Any]]:
@@ -53,20 +53,16 @@ async def test_a_trace_has_states_and_leases_of_workers_and_what_the_fleet_did()
         coordinator.report_queue("g", 0)
         coordinator.report_load("g", LOAD)
         await worker.live(2.0)
-        moved = MovedRequest(from_id=WorkerId("w0"), to_id=WorkerId("w1"), kv_tokens=40, age_s=0.5)
-        coordinator.report_load("g", GatewayLoad(ended=(9,), moved=(moved,)))
-        moved_s = coordinator.observer.now() - 0.5
+        coordinator.report_load("g", GatewayLoad(ended=(9,)))
         other.say(replace(BUSY, policy_version=PolicyVersion(3)))
         await coordinator.publish(publication(0))
         await worker.live(1.0)
         events = await traced(client)
         assert names(events) == {1: "fleet", 2: "w0", 3: "w1"}
         fleet, mine = threads(events, 1), threads(events, 2)
-        assert list(fleet) == ["steps", "publications", "updates", "moves"]
+        assert list(fleet) == ["steps", "publications", "updates"]
         assert [(event["name"], event["args"]["tokens"]) for event in fleet["steps"]] == [("step 1", 9)]
         assert [event["name"] for event in fleet["publications"] + fleet["updates"]] == ["drafter 1", "policy 3"]
-        [move] = fleet["moves"]
-        assert (move["name"], move["args"], move["ts"]) == ("w0 to w1", {"kv_tokens": 40}, round(moved_s * 1e6))
         assert {"idle", "training", "rollout"} <= {event["name"] for event in mine["state"]}
         assert mine["lease"][0]["name"] == f"lease {lease}"
         for before, after in pairwise(mine["state"]):
