@@ -7,6 +7,9 @@ from math import fsum
 from tlt_common.domain.fleet import BUBBLES, WorkerState
 from tlt_simulator.scenario import Scenario
 
+TAIL_RUNNING = 4
+"""Requests per worker at most in what counts as the tail of a rollout."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
@@ -20,7 +23,7 @@ class StepRun:
     learn_s: float
     update_s: float
     tail_s: float
-    """Part of the rollout in which at most `gateway.tail_running` requests per worker ran."""
+    """Part of the rollout in which at most TAIL_RUNNING requests per worker ran."""
     responses: int
     tokens: int
     rounds: float
@@ -29,8 +32,6 @@ class StepRun:
     """Version with which it ended; 0: none."""
     quality: float
     """Probability that the first draft is accepted, at its end; 0 without a drafter."""
-    moved: int
-    """Requests that moved between workers."""
     by_state: Mapping[str, float]
     """Device-seconds by `WorkerState`."""
 

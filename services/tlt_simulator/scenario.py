@@ -46,9 +46,7 @@ class GatewayKeys(Frozen):
     """Keys of the gateway that decide where requests run, named and documented as in its configuration."""
 
     spill_load: float = Field(_GATEWAY["spill_load"].default, ge=0, le=1)
-    tail_running: int = Field(_GATEWAY["tail_running"].default, ge=0, le=64)
-    tail_slack: float = Field(_GATEWAY["tail_slack"].default, ge=0, le=1)
-    pack_slack: float = Field(_GATEWAY["pack_slack"].default, ge=0, le=1)
+    pack_running: int = Field(_GATEWAY["pack_running"].default, ge=0)
 
 
 class EngineKeys(Frozen):
@@ -97,6 +95,6 @@ class Scenario(Frozen):
 
     @property
     def plain(self) -> "Scenario":
-        """The same run without the suite: nothing is drafted, lent or moved."""
+        """The same run without the suite: nothing is drafted or lent."""
         keys = self.suite.model_copy(update={"lending": False, "speculation": False})
         return self.model_copy(update={"suite": keys})

@@ -7,7 +7,7 @@ from tlt_bench.page.served_page import serving
 
 WORKERS = 12
 SETTLE_S = 45.0
-"""Until there is a forecast, and a few drafters."""
+"""Until there are a few drafters."""
 
 
 def main(picture: str) -> None:

@@ -158,7 +158,6 @@ class SimulatedFleet:
             WorkerLoad(
                 worker_id=session.hello.worker_id,
                 running=by_cap((CAP, int(self._random.lognormvariate(7.0, 1.0)) + 1) for _ in range(8)),
-                kv_tokens=40_000,
             )
             for session in busy
         )

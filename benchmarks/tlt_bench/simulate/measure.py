@@ -121,7 +121,6 @@ def _scenario() -> Scenario:
         lease_start_s=known(START_S),
         lease_stop_s=known(STOP_S),
         drafter_load_s=nothing,
-        move_s=known(0.05),
         update_s=known(UPDATE_S),
     )
     return Scenario(

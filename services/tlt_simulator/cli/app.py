@@ -14,7 +14,7 @@ HELP = """
 Simulate an RL run with and without the suite, on machines that you do not have.
 
 The responses come from the log of a run (--trace), a distribution (--lengths) or a published run (--case); what rounds
-cost is calculated for a GPU and a model, or measured. Time is virtual; what is lent, moved, drafted and published is
+cost is calculated for a GPU and a model, or measured. Time is virtual; what is lent, drafted and published is
 decided by the parts of the suite that decide it in production. Every output says which numbers were measured, fitted,
 published, calculated or assumed.
 

@@ -65,6 +65,3 @@ LEASE_STOP_S = CostFigure(
     source=Source.ASSUMED,
     of="15 to 79 ms on a CPU (docs/results/services.md); a micro-step takes at most trainer.step_s, 80 ms",
 )
-MOVE_S = CostFigure(
-    value=0.02, low=0.005, high=0.1, source=Source.ASSUMED, of="a gateway's call to each of two workers"
-)

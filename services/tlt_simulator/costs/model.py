@@ -62,8 +62,6 @@ class CostModel(Frozen):
     """From the end of a lease until the device is free."""
     drafter_load_s: CostFigure
     """For which an engine pauses to load a drafter."""
-    move_s: CostFigure
-    """For which a request that moves between workers runs nowhere, besides its prefill."""
     update_s: CostFigure
     """From the trainer's call until all workers serve new weights."""
     fitted_to: FittedRange | None = None

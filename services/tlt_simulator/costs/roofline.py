@@ -189,7 +189,6 @@ class _Calculation:
             lease_start_s=learning.LEASE_START_S,
             lease_stop_s=learning.LEASE_STOP_S,
             drafter_load_s=self._drafter_load(),
-            move_s=learning.MOVE_S,
             update_s=self._update(),
             state_bytes=CostFigure(
                 value=self.shape.captured_bytes / self.shape.element_bytes * STATE_BITS / 8,

@@ -46,7 +46,6 @@ UNKNOWN: Final = CostModel(
     lease_start_s=learning.LEASE_START_S,
     lease_stop_s=learning.LEASE_STOP_S,
     drafter_load_s=_assumed(0.03, 0.01, 0.2, "a swap of the demo's drafter takes 26 ms"),
-    move_s=learning.MOVE_S,
     update_s=_assumed(1.0, 0.1, 10.0, "nothing"),
 )
 """What stands for numbers that a journal does not tell, unless a calculated model is given."""

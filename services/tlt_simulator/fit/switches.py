@@ -9,7 +9,6 @@ from typing import Final
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.errors import ConfigError
 from tlt_common.journal.coordinator_lines import LeaseChange, StateLine
-from tlt_common.journal.gateway_lines import StayEnd
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.fit.recorded import RecordedRun
 from tlt_simulator.fit.rounds import DRAWS, interval
@@ -46,7 +45,6 @@ def fitted_switches(run: RecordedRun, together: float, *, seed: int = 0) -> dict
     for name, seen, what in (
         ("lease_start_s", list(_starts(run)), "leases"),
         ("lease_stop_s", list(_stops(run)), "leases"),
-        ("move_s", list(_moves(run)), "moves"),
         ("update_s", [line.at - line.began for line in run.updates], "updates"),
         ("drafter_load_s", [line.load_s for line in run.trained if line.load_s > 0.0], "minutes"),
     ):
@@ -133,14 +131,6 @@ def _stops(run: RecordedRun) -> Iterator[float]:
         for (_, _, before), (began, ended, state) in pairwise(stays):
             if before is WorkerState.TRAINING and state is WorkerState.SWITCHING:
                 yield ended - began
-
-
-def _moves(run: RecordedRun) -> Iterator[float]:
-    """Yield for how long requests that moved were nowhere."""
-    for line in run.responses:
-        for stay, later in pairwise(line.stays):
-            if stay.end is StayEnd.MOVED:
-                yield later.began - stay.ended
 
 
 def _learned(run: RecordedRun, together: float) -> Iterator[tuple[float, float]]:

@@ -78,7 +78,6 @@ def _run(run: SimulatedRun, devices: int) -> dict[str, Any]:
         "accept_length_first": first,
         "accept_length_last": last,
         "drafters": len(run.publications),
-        "moved": sum(step.moved for step in run.steps),
         "events": run.events,
     }
 
@@ -94,7 +93,6 @@ def _step(step: StepRun) -> dict[str, Any]:
         "tokens": step.tokens,
         "accept_length": step.accept_length,
         "drafter": step.drafter,
-        "moved": step.moved,
     }
 
 

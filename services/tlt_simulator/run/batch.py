@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf, sqrt
 
-from tlt_common.forecast import Running
 from tlt_simulator.run.speeds import RoundSpeed
 from tlt_simulator.trace import TraceSample
 
@@ -25,14 +24,11 @@ class SimRequest:
 
     ref: int
     sample: TraceSample
-    cap: int
     generated: float = 0.0
     """Tokens when it came to its worker."""
     place: "DecodedBatch | None" = None
     joined_at: float = 0.0
     """Tokens that each request of its worker had got then."""
-    began_s: float = 0.0
-    """When it came to its worker."""
 
     @property
     def tokens(self) -> float:
@@ -43,11 +39,6 @@ class SimRequest:
     def kv_tokens(self) -> float:
         """Tokens in the KV cache."""
         return self.sample.prompt_tokens + self.tokens
-
-    @property
-    def running(self) -> Running:
-        """The request as forecasts know it."""
-        return Running(prompt=self.sample.prompt, generated=int(self.tokens), cap=self.cap)
 
 
 class DecodedBatch:
@@ -78,11 +69,6 @@ class DecodedBatch:
         """Decode at a speed from now on; `advance` was called."""
         self._speed = speed
 
-    @property
-    def speed(self) -> RoundSpeed:
-        """How fast it decodes."""
-        return self._speed
-
     def stall(self, seconds: float, now_s: float) -> None:
         """Decode nothing for some more seconds."""
         self._stalled_until_s = max(self._stalled_until_s, now_s) + seconds
@@ -92,7 +78,7 @@ class DecodedBatch:
         if prefill_s > 0.0:
             self.stall(prefill_s, now_s)
         self.kv_tokens += request.kv_tokens
-        request.place, request.joined_at, request.began_s = self, self.tokens, now_s
+        request.place, request.joined_at = self, self.tokens
         self.requests[request.ref] = request
         heappush(self._ends, (self.tokens + request.sample.tokens - request.generated, request.ref))
 
@@ -154,7 +140,7 @@ class DecodedBatch:
             request = self.requests.get(ref)
             if request is not None and abs(request.joined_at + request.sample.tokens - request.generated - end) < 0.5:
                 return end
-            heappop(self._ends)  # it has moved away
+            heappop(self._ends)  # it was retracted
         return None
 
     def _pace(self) -> tuple[float, float]:

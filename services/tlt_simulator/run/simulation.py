@@ -50,14 +50,12 @@ class Simulation:
         )
         self._idle = False
         self._publications = list[tuple[float, int, float]]()
-        cap = max((sample.tokens for step in steps for sample in step.samples), default=1)
         self._gateway = SimGateway(
             scenario,
             self._workers,
             self._coordinator,
             self._learning,
             self._events,
-            cap=cap,
             on_idle=self._all_over,
         )
         if scenario.suite.speculation and self._learning.version:
@@ -116,7 +114,6 @@ class Simulation:
             rounds=sum(worker.batch.rounds for worker in self._workers) - rounds,
             drafter=self._learning.version,
             quality=quality or 0.0,
-            moved=self._gateway.moved,
             by_state={state: after[state] - before[state] for state in after if after[state] > before[state]},
         )
 

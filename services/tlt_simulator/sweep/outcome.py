@@ -19,8 +19,6 @@ class SideOutcome:
     accept_length: float
     drafters: int
     """Published."""
-    moved: int
-    """Requests that moved between workers."""
     events: int
 
     @classmethod
@@ -33,7 +31,6 @@ class SideOutcome:
             bubble_utilisation=run.bubble_utilisation,
             accept_length=sum(step.tokens for step in run.steps) / rounds if rounds else 1.0,
             drafters=len(run.publications),
-            moved=sum(step.moved for step in run.steps),
             events=run.events,
         )
 

@@ -44,7 +44,6 @@ def costs() -> CostModel:
         lease_start_s=figure(0.5, sure=True),
         lease_stop_s=figure(0.1, sure=True),
         drafter_load_s=figure(0.05, sure=True),
-        move_s=figure(0.02, sure=True),
         update_s=figure(3.0, sure=True),
     )
 
@@ -120,7 +119,7 @@ def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> SimulatedR
             StepRun(
                 number=number, began_s=at_s, rollout_s=rollout_s, learn_s=learn_s, update_s=update_s,
                 tail_s=0.4 * rollout_s, responses=32, tokens=10_000, rounds=rounds, drafter=number if with_suite else 0,
-                quality=0.6 if with_suite else 0.0, moved=3 if with_suite else 0, by_state=by_state,
+                quality=0.6 if with_suite else 0.0, by_state=by_state,
             )
         )  # fmt: skip
         turns.append(tuple(sorted(step_turns, key=lambda turn: turn.at_s)))
@@ -135,7 +134,7 @@ def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> SimulatedR
 def outcome(seconds: float, without_s: float = 100.0) -> SweepOutcome:
     def side(value: float) -> SideOutcome:
         return SideOutcome(
-            seconds=value, rollout_s=0.7 * value, bubble_utilisation=0.4, accept_length=3.0, drafters=5, moved=7,
+            seconds=value, rollout_s=0.7 * value, bubble_utilisation=0.4, accept_length=3.0, drafters=5,
             events=100,
         )  # fmt: skip
 
@@ -167,10 +166,10 @@ def findings(workers: int = 4, steps: int = 6, *, gpus: int = 1) -> Findings:
             steps="4 of 6 steps, at equal distances",
             seeds=3,
             tried=(
-                TriedValue(key="gateway.tail_slack", value="0.02", gain=0.03, is_beyond_noise=True),
+                TriedValue(key="gateway.spill_load", value="0.02", gain=0.03, is_beyond_noise=True),
                 TriedValue(key="spot.max_trainers", value="1", gain=-0.01, is_beyond_noise=False),
             ),
-            chosen={"gateway.tail_slack": "0.02"},
+            chosen={"gateway.spill_load": "0.02"},
             gain=0.03,
         ),
         notes=("the trace says nothing of prompts",),

@@ -54,7 +54,7 @@ def _header(findings: Findings) -> str:
         f"{comparison.speedup:.2f} times as fast</h1>{_cards(findings)}"
         f"<p class=lead>{counted(len(suite.steps), 'step')} with {counted(findings.responses, 'response')}, on {gpus} "
         f"({escape(scenario.costs.device)}, {escape(scenario.costs.model)}), simulated in virtual time with the parts "
-        "of the suite that decide what is lent, moved, drafted and published. "
+        "of the suite that decide what is lent, drafted and published. "
         f"<b>Nothing on this page was run on these GPUs.</b> {summary(scenario)}</p>"
     )
 

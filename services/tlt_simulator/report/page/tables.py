@@ -46,7 +46,7 @@ def steps(comparison: Comparison) -> str:
     """Return one row per step."""
     heads = (
         "step", "without", "with TLT", "times as fast", "rollout without", "with", "tail without", "with",
-        "accept length", "drafter", "moved", "unused time that trained",
+        "accept length", "drafter", "unused time that trained",
     )  # fmt: skip
     rows = (
         (
@@ -60,7 +60,6 @@ def steps(comparison: Comparison) -> str:
             duration(pair.with_suite.tail_s),
             f"{pair.with_suite.accept_length:.2f}",
             f"v{pair.with_suite.drafter}" if pair.with_suite.drafter else "none",
-            str(pair.with_suite.moved),
             f"{bubble_use(pair.with_suite):.0%}",
         )
         for pair in pairs(comparison)

@@ -133,7 +133,7 @@ def test_what_the_journal_does_not_tell_comes_from_the_base_and_is_named(tmp_pat
     made = recording().without(DrafterLine, LeaseLine).write(tmp_path)
     base = calculated("h100", "7b")
     fitted = fit_journal(made, base=base)
-    for name in ("accept_best", "learn_half_tokens", "learn_tokens_s", "lease_start_s", "move_s"):
+    for name in ("accept_best", "learn_half_tokens", "learn_tokens_s", "lease_start_s"):
         assert getattr(fitted.costs, name) == getattr(base, name)
         assert name in fitted.assumed
     assert "round_token_s" not in fitted.assumed

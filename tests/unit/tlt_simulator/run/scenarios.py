@@ -26,7 +26,6 @@ COSTS = {
     "lease_start_s": 0.1,
     "lease_stop_s": 0.05,
     "drafter_load_s": 0.1,
-    "move_s": 0.05,
     "update_s": 1.0,
     "lasting_passes": 0.0,  # a test's few states teach for ever
 }

@@ -14,7 +14,7 @@ SPEED = RoundSpeed(base_s=0.01, kv_token_s=1e-6, length=2.0)
 
 
 def request(ref: int, tokens: int, *, prompt_tokens: int = 100) -> SimRequest:
-    return SimRequest(ref, TraceSample(prompt=ref, prompt_tokens=prompt_tokens, tokens=tokens), 10**6)
+    return SimRequest(ref, TraceSample(prompt=ref, prompt_tokens=prompt_tokens, tokens=tokens))
 
 
 def filled(lengths: list[int]) -> DecodedBatch:

@@ -12,7 +12,7 @@ from tlt_common.domain.fleet import WorkerState
 from tlt_coordinator.config import SpotConfig
 from tlt_simulator.result import SimulatedRun
 from tlt_simulator.run import compare, simulate, with_rollout_share
-from tlt_simulator.scenario import EngineKeys, GatewayKeys, SuiteKeys
+from tlt_simulator.scenario import EngineKeys, SuiteKeys
 from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 
 TAILED = step([40, 60, 80, 100] * 6 + [4000])
@@ -57,10 +57,10 @@ def test_a_lone_request_takes_what_its_rounds_cost() -> None:
     assert run.steps[0].accept_length == pytest.approx(1.0)
 
 
-def test_without_the_suite_nothing_is_lent_drafted_or_moved() -> None:
+def test_without_the_suite_nothing_is_lent_or_drafted() -> None:
     run = simulate([TAILED] * 2, scenario().plain)
     assert run.state_s(*LENT) == 0.0
-    assert all(one.drafter == one.moved == 0 for one in run.steps)
+    assert all(one.drafter == 0 for one in run.steps)
     assert [one.accept_length for one in run.steps] == pytest.approx([1.0, 1.0])
 
 
@@ -140,16 +140,6 @@ def test_requests_of_later_arrive_later() -> None:
     )
     run = simulate([late], scenario(1).plain)
     assert run.rollout_s == pytest.approx(3.0 + 10 * 0.01, rel=0.01)
-
-
-def test_requests_of_the_tail_move_only_where_workers_are_lent() -> None:
-    lengths = [200] * 60 + [3000, 2900, 2800, 2700]
-    many = [step(lengths) for _ in range(8)]
-    moving = SuiteKeys(speculation=False)
-    found = simulate(many, scenario(8, suite=moving))
-    assert sum(one.moved for one in found.steps) > 0
-    staying = moving.model_copy(update={"gateway": GatewayKeys(tail_running=0)})
-    assert sum(one.moved for one in simulate(many, scenario(8, suite=staying)).steps) == 0
 
 
 def test_a_share_of_rollouts_gives_the_duration_of_learning() -> None:
