@@ -9,9 +9,7 @@ from tlt_bench.adapt.cli import adapt
 from tlt_bench.bubble.cli import bubble
 from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
-from tlt_bench.consolidate.cli import consolidate
 from tlt_bench.curves.cli import curves
-from tlt_bench.forecast.cli import forecast
 from tlt_bench.lease.cli import lease
 from tlt_bench.neighbor.cli import neighbor
 from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
@@ -260,9 +258,7 @@ app.command()(neighbor)
 app.command()(adapt)
 app.command()(capture)
 app.command()(curves)
-app.command()(forecast)
 app.command()(bubble)
-app.command()(consolidate)
 app.command()(page)
 app.command()(simulate)
 

@@ -81,7 +81,7 @@ class GatewayConfig(ServiceConfig):
     """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
     worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
     what workers have cached."""
-    pack_running: int = Field(8, ge=0)
+    pack_running: int = Field(10, ge=0)
     """While the coordinator lends idle workers, send new requests to a worker that runs some already until it runs this
     many, so that asynchronous trainers, too, leave whole workers to lend. 0 spreads requests evenly."""
     journal: Path | None = None

@@ -13,8 +13,8 @@ def bubble(
     """
     Measure what idle devices are used for.
 
-    With --steady, in virtual time and two minutes: requests of an asynchronous trainer at a quarter load, packed up to
-    the knee of the cost curve against the same requests spread, calculated for a 7B policy on H100s.
+    With --steady, in virtual time and two minutes: requests of an asynchronous trainer at a quarter load, packed
+    against the same requests spread, calculated for a 7B policy on H100s.
     """
     from tlt_bench.bubble.ledger import measure as measure_ledger
     from tlt_bench.bubble.steady import measure as measure_steady

@@ -1,8 +1,8 @@
 """
 Steady load in virtual time: as many requests run as an asynchronous trainer keeps in flight, and none are steps.
 
-Requests are routed as gateways do, spread or packed up to the knee of the cost curve that is learned meanwhile. A
-worker without a request for long enough is lent, and returned when one comes.
+Requests are routed as gateways do, spread or packed. A worker without a request for long enough is lent, and returned
+when one comes.
 """
 
 import random
@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from tlt_bench.consolidate.devices import H100_7B, CalculatedDevice, VirtualRequest, VirtualWorker
-from tlt_bench.forecast.lengths import WORKLOADS, Workload
+from tlt_bench.bubble.devices import H100_7B, CalculatedDevice, VirtualRequest, VirtualWorker
+from tlt_bench.bubble.workloads import WORKLOADS, Workload
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_common.forecast import CostCurve
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
-from tlt_gateway.consolidation.knee import knee
 from tlt_gateway.workers.routing import Candidate, choose
 from tlt_simulator.traces.drawn import Drawn
 
@@ -27,12 +25,13 @@ LOAD = 0.25
 """Share of the slots in use."""
 SPILL_LOAD = 0.25
 LOOK_S = 1.0
+"""Seconds within which a worker's pace hardly changes."""
 RUN_S = 900.0
 WARM_S = 300.0
 """Seconds before anything counts: all requests begin at once."""
 SEEDS = 3
-SLACKS = (0.05, 0.02, 0.1)
-"""`gateway.pack_slack`; the first is its default."""
+PACKS = (10, 12, 16)
+"""`gateway.pack_running`; the first is its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +48,13 @@ def measure(*, quick: bool = False) -> Result:
     runs = [(workload, seed) for workload in WORKLOADS for seed in range(1 if quick else SEEDS)]
     for workers in FLEETS[: 1 if quick else None]:
         fleet = "" if workers == FLEETS[0] else f"_{workers}_workers"
-        spread = [play(workload, workers=workers, slack=0.0, seed=seed) for workload, seed in runs]
+        spread = [play(workload, workers=workers, pack=0, seed=seed) for workload, seed in runs]
         found.add(f"spread_lent_share{fleet}", [run.lent_share for run in spread], "device-seconds lent ÷ all, spread")
-        for slack in SLACKS:
-            packed = [play(workload, workers=workers, slack=slack, seed=seed) for workload, seed in runs]
-            ending = fleet + ("" if slack == SLACKS[0] else f"_slack_{slack:g}")
+        for pack in PACKS:
+            packed = [play(workload, workers=workers, pack=pack, seed=seed) for workload, seed in runs]
+            ending = fleet + ("" if pack == PACKS[0] else f"_pack_{pack}")
             speeds = over([run.tokens_per_s for run in packed], [run.tokens_per_s for run in spread])
-            found.add(f"steady_speed{ending}", speeds, f"tokens per second, packed ÷ spread; pack_slack {slack:g}")
+            found.add(f"steady_speed{ending}", speeds, f"tokens per second, packed ÷ spread; pack_running {pack}")
             found.add(f"steady_lent_share{ending}", [run.lent_share for run in packed], "device-seconds lent ÷ all")
     found.notes["device"] = f"{H100_7B.name}, calculated; {SLOTS} slots each, at a load of {LOAD:g}"
     return Result(
@@ -63,13 +62,13 @@ def measure(*, quick: bool = False) -> Result:
     )
 
 
-def play(workload: Workload, *, workers: int, slack: float, seed: int, device: CalculatedDevice = H100_7B) -> SteadyRun:
+def play(workload: Workload, *, workers: int, pack: int, seed: int, device: CalculatedDevice = H100_7B) -> SteadyRun:
     """Keep LOAD of all slots busy for RUN_S."""
-    fleet = [VirtualWorker(f"w{number}", device) for number in range(workers)]
-    free_since, lent_s, curve, pack = dict.fromkeys(range(workers), 0.0), 0.0, CostCurve(), 0
+    fleet = [VirtualWorker(device) for _ in range(workers)]
+    free_since, lent_s = dict.fromkeys(range(workers), 0.0), 0.0
     lengths = _lengths(workload, seed)
     now_s, look_s, produced, before = 0.0, LOOK_S, 0.0, 0.0
-    waiting = [VirtualRequest(ref, next(lengths)) for ref in range(round(LOAD * workers * SLOTS))]
+    waiting = [VirtualRequest(next(lengths)) for _ in range(round(LOAD * workers * SLOTS))]
     chance = random.Random(seed)
     for request in waiting:  # in the middle of their lives, as they are in the middle of a run
         request.generated = chance.random() * request.drawn.length * 0.9
@@ -87,7 +86,7 @@ def play(workload: Workload, *, workers: int, slack: float, seed: int, device: C
             ended = worker.advance(next_s - now_s)
             if now_s >= WARM_S:
                 produced += sum(one.generated for one in ended)
-            waiting += [VirtualRequest(one.ref, next(lengths)) for one in ended]
+            waiting += [VirtualRequest(next(lengths)) for _ in ended]
             if ended and not worker.requests:
                 free_since[place] = next_s
         if now_s >= WARM_S:
@@ -95,17 +94,6 @@ def play(workload: Workload, *, workers: int, slack: float, seed: int, device: C
         now_s = next_s
         if now_s >= look_s:
             look_s = now_s + LOOK_S
-            for worker in fleet:
-                curve.learn(worker.rounds())
-            running = [one for worker in fleet for one in worker.requests]
-            pack = knee(
-                curve.token_s,
-                running=len(running),
-                workers=workers,
-                kv_tokens=sum(one.kv_tokens for one in running),
-                kv_room=device.kv_room,
-                slack=slack,
-            )
     measured_s = RUN_S - WARM_S
     return SteadyRun(tokens_per_s=produced / measured_s, lent_share=lent_s / (measured_s * workers))
 
@@ -119,7 +107,6 @@ def _place(fleet: list[VirtualWorker], free_since: dict[int, float], now_s: floa
             slots=SLOTS,
             assigned=len(worker.requests),
             training=now_s - free_since[place] >= UNKNOWN_SETTLE_S,
-            lendable=True,
         )
         for place, worker in enumerate(fleet)
     ]

@@ -14,11 +14,6 @@ class Workload:
     name: str
     spec: LengthSpec
 
-    @property
-    def cap(self) -> int:
-        """Tokens of a response at most."""
-        return self.spec.cap
-
     def drawn(self, *, prompts: int, group: int, of: int, steps: int, seed: int) -> Iterator[list[Drawn]]:
         """Yield the responses of successive steps, as `drawn_steps` does."""
         return drawn_steps(self.spec, prompts=prompts, group=group, of=of, steps=steps, seed=f"{self.name}/{seed}")

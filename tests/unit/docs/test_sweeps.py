@@ -18,9 +18,6 @@ PAGE = (Path(__file__).parents[3] / "docs/results/sweeps.md").read_text()
 CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
     "spot.settle_s": (SpotConfig, "settle_s"),
     "spot.max_trainers": (SpotConfig, "max_trainers"),
-    "gateway.tail_running": (GatewayConfig, "tail_running"),
-    "gateway.tail_slack": (GatewayConfig, "tail_slack"),
-    "gateway.pack_slack": (GatewayConfig, "pack_slack"),
     "gateway.spill_load": (GatewayConfig, "spill_load"),
     "engine.speculate_below_requests": (EngineConfig, "speculate_below_requests"),
     "engine.arms": (EngineConfig, "arms"),

@@ -29,7 +29,7 @@ def test_every_number_is_shown_with_interval_source_and_what_it_is_of(fitted: Fi
         assert figure.of in line
         assert f" {figure.value:.4g} " in line
     assert "Extrapolated: workers: up to 64; fitted to 2 at most." in shown
-    assert any(line.startswith("Not in the journal: ") and "lease_start_s" in line for line in shown)
+    assert f"Not in the journal: {', '.join(fitted.assumed)}." in shown
 
 
 def test_json_says_the_same(fitted: Fitted, found: HeldOut) -> None:
