@@ -22,7 +22,6 @@ def rollout() -> Dashboard:
             Row("Load", _load()),
             Row("Latency", _latency()),
             Row("Response lengths: the long tail", _lengths()),
-            Row("Moves and packing", _moves()),
             Row("Weights", _weights()),
         ),
     )
@@ -99,30 +98,8 @@ def _load() -> Sequence[AnyPanel]:
             "none",
             Query(f"60 * {rate('tlt_gateway_requests_total', by='outcome')}", "{{outcome}}"),
             Query(f"60 * {rate('tlt_gateway_moved_requests_total')}", "moved from a lost worker"),
-            Query(f"60 * {rate('tlt_gateway_consolidated_requests_total')}", "moved in the tail"),
             Query(f"60 * {rate('tlt_gateway_refused_requests_total')}", "refused: queue full"),
             width=8,
-        ),
-    )
-
-
-def _moves() -> Sequence[AnyPanel]:
-    return (
-        _quantiles(
-            "Length of tails with moves",
-            "Time from the first move in a tail to its end ÷ what it would have been without moves. Above 1 for long: "
-            "gateways stop moving requests by themselves, see the runbook TltConsolidationOff.",
-            "tlt_gateway_tail_loss_ratio",
-            "none",
-        ),
-        series(
-            "Packing",
-            "Requests of a worker up to which a gateway sends it new ones before others, while idle workers are lent; "
-            "0: they are spread. moves off: gateways that move no requests any more.",
-            "none",
-            Query(f"max by (pod) ({of('tlt_gateway_packed_requests')})", "{{pod}}"),
-            Query(f"sum({of('tlt_gateway_consolidation_off')})", "moves off"),
-            width=16,
         ),
     )
 
