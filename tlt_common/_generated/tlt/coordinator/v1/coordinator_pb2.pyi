@@ -189,20 +189,16 @@ class ReportQueueRequest(_message.Message):
     def __init__(self, gateway_id: _Optional[str] = ..., queued_count: _Optional[int] = ..., pause_left_s: _Optional[float] = ..., load: _Optional[_Union[GatewayLoad, _Mapping]] = ...) -> None: ...
 
 class GatewayLoad(_message.Message):
-    __slots__ = ("workers", "ended_tokens", "cut_tokens", "tail", "moved", "announced")
+    __slots__ = ("workers", "ended_tokens", "cut_tokens", "announced")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     ENDED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    TAIL_FIELD_NUMBER: _ClassVar[int]
-    MOVED_FIELD_NUMBER: _ClassVar[int]
     ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerLoad]
     ended_tokens: _containers.RepeatedScalarFieldContainer[int]
     cut_tokens: _containers.RepeatedScalarFieldContainer[int]
-    tail: TailReport
-    moved: _containers.RepeatedCompositeFieldContainer[MovedRequest]
     announced: _containers.RepeatedCompositeFieldContainer[AnnouncedRequests]
-    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., tail: _Optional[_Union[TailReport, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedRequest, _Mapping]]] = ..., announced: _Optional[_Iterable[_Union[AnnouncedRequests, _Mapping]]] = ...) -> None: ...
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., announced: _Optional[_Iterable[_Union[AnnouncedRequests, _Mapping]]] = ...) -> None: ...
 
 class AnnouncedRequests(_message.Message):
     __slots__ = ("caller_number", "request_count")
@@ -212,27 +208,13 @@ class AnnouncedRequests(_message.Message):
     request_count: int
     def __init__(self, caller_number: _Optional[int] = ..., request_count: _Optional[int] = ...) -> None: ...
 
-class MovedRequest(_message.Message):
-    __slots__ = ("from_worker_id", "to_worker_id", "kv_tokens", "age_s")
-    FROM_WORKER_ID_FIELD_NUMBER: _ClassVar[int]
-    TO_WORKER_ID_FIELD_NUMBER: _ClassVar[int]
-    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    AGE_S_FIELD_NUMBER: _ClassVar[int]
-    from_worker_id: str
-    to_worker_id: str
-    kv_tokens: int
-    age_s: float
-    def __init__(self, from_worker_id: _Optional[str] = ..., to_worker_id: _Optional[str] = ..., kv_tokens: _Optional[int] = ..., age_s: _Optional[float] = ...) -> None: ...
-
 class WorkerLoad(_message.Message):
-    __slots__ = ("worker_id", "running", "kv_tokens")
+    __slots__ = ("worker_id", "running")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
-    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     running: _containers.RepeatedCompositeFieldContainer[CappedLoad]
-    kv_tokens: int
-    def __init__(self, worker_id: _Optional[str] = ..., running: _Optional[_Iterable[_Union[CappedLoad, _Mapping]]] = ..., kv_tokens: _Optional[int] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., running: _Optional[_Iterable[_Union[CappedLoad, _Mapping]]] = ...) -> None: ...
 
 class CappedLoad(_message.Message):
     __slots__ = ("cap_tokens", "counts")
@@ -242,77 +224,13 @@ class CappedLoad(_message.Message):
     counts: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, cap_tokens: _Optional[int] = ..., counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class TailReport(_message.Message):
-    __slots__ = ("is_settled", "workers", "requests")
-    IS_SETTLED_FIELD_NUMBER: _ClassVar[int]
-    WORKERS_FIELD_NUMBER: _ClassVar[int]
-    REQUESTS_FIELD_NUMBER: _ClassVar[int]
-    is_settled: bool
-    workers: _containers.RepeatedCompositeFieldContainer[TailWorker]
-    requests: _containers.RepeatedCompositeFieldContainer[TailRequest]
-    def __init__(self, is_settled: _Optional[bool] = ..., workers: _Optional[_Iterable[_Union[TailWorker, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[TailRequest, _Mapping]]] = ...) -> None: ...
-
-class TailWorker(_message.Message):
-    __slots__ = ("worker_id", "pace", "slot_count", "kv_tokens", "lendable", "training")
-    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
-    PACE_FIELD_NUMBER: _ClassVar[int]
-    SLOT_COUNT_FIELD_NUMBER: _ClassVar[int]
-    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    LENDABLE_FIELD_NUMBER: _ClassVar[int]
-    TRAINING_FIELD_NUMBER: _ClassVar[int]
-    worker_id: str
-    pace: Pace
-    slot_count: int
-    kv_tokens: int
-    lendable: bool
-    training: bool
-    def __init__(self, worker_id: _Optional[str] = ..., pace: _Optional[_Union[Pace, _Mapping]] = ..., slot_count: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., lendable: _Optional[bool] = ..., training: _Optional[bool] = ...) -> None: ...
-
-class Pace(_message.Message):
-    __slots__ = ("token_s", "kv_token_s", "prefill_token_s")
-    TOKEN_S_FIELD_NUMBER: _ClassVar[int]
-    KV_TOKEN_S_FIELD_NUMBER: _ClassVar[int]
-    PREFILL_TOKEN_S_FIELD_NUMBER: _ClassVar[int]
-    token_s: _containers.RepeatedScalarFieldContainer[float]
-    kv_token_s: _containers.RepeatedScalarFieldContainer[float]
-    prefill_token_s: float
-    def __init__(self, token_s: _Optional[_Iterable[float]] = ..., kv_token_s: _Optional[_Iterable[float]] = ..., prefill_token_s: _Optional[float] = ...) -> None: ...
-
-class TailRequest(_message.Message):
-    __slots__ = ("ref", "worker_id", "kv_tokens", "left_tokens", "gateway_id")
-    REF_FIELD_NUMBER: _ClassVar[int]
-    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
-    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    LEFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
-    ref: int
-    worker_id: str
-    kv_tokens: int
-    left_tokens: _containers.RepeatedScalarFieldContainer[float]
-    gateway_id: str
-    def __init__(self, ref: _Optional[int] = ..., worker_id: _Optional[str] = ..., kv_tokens: _Optional[int] = ..., left_tokens: _Optional[_Iterable[float]] = ..., gateway_id: _Optional[str] = ...) -> None: ...
-
-class Tail(_message.Message):
-    __slots__ = ("serial", "age_s", "workers", "requests")
-    SERIAL_FIELD_NUMBER: _ClassVar[int]
-    AGE_S_FIELD_NUMBER: _ClassVar[int]
-    WORKERS_FIELD_NUMBER: _ClassVar[int]
-    REQUESTS_FIELD_NUMBER: _ClassVar[int]
-    serial: int
-    age_s: float
-    workers: _containers.RepeatedCompositeFieldContainer[TailWorker]
-    requests: _containers.RepeatedCompositeFieldContainer[TailRequest]
-    def __init__(self, serial: _Optional[int] = ..., age_s: _Optional[float] = ..., workers: _Optional[_Iterable[_Union[TailWorker, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[TailRequest, _Mapping]]] = ...) -> None: ...
-
 class ReportQueueResponse(_message.Message):
-    __slots__ = ("bubble_s", "training_s", "tail")
+    __slots__ = ("bubble_s", "training_s")
     BUBBLE_S_FIELD_NUMBER: _ClassVar[int]
     TRAINING_S_FIELD_NUMBER: _ClassVar[int]
-    TAIL_FIELD_NUMBER: _ClassVar[int]
     bubble_s: float
     training_s: float
-    tail: Tail
-    def __init__(self, bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ..., tail: _Optional[_Union[Tail, _Mapping]] = ...) -> None: ...
+    def __init__(self, bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ...) -> None: ...
 
 class PublishDrafterRequest(_message.Message):
     __slots__ = ("base_version", "uri", "worker_id", "held_out_top1", "base_top1", "policy_version", "token_count")

@@ -436,7 +436,7 @@ class ArmRounds(_message.Message):
     def __init__(self, arm: _Optional[str] = ..., group: _Optional[int] = ..., round_count: _Optional[int] = ..., accepted_tokens: _Optional[int] = ..., produced_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "lendable", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
+    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -451,7 +451,6 @@ class WorkerInfo(_message.Message):
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
-    LENDABLE_FIELD_NUMBER: _ClassVar[int]
     RECEIVING_FIELD_NUMBER: _ClassVar[int]
     FINDS_STOP_STRINGS_FIELD_NUMBER: _ClassVar[int]
     RETURNS_ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
@@ -472,11 +471,10 @@ class WorkerInfo(_message.Message):
     release: _common_pb2.ReleaseId
     source: _common_pb2.WeightsSource
     machine: str
-    lendable: bool
     receiving: bool
     finds_stop_strings: bool
     returns_routed_experts: bool
     kv_tokens: int
     releasable: bool
     released: bool
-    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., lendable: _Optional[bool] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...
