@@ -28,34 +28,67 @@ class CoreWaits:
     @classmethod
     def of(cls, pid: int, root: Path = Path("/proc")) -> "CoreWaits":
         """Read them; those of a process that has exited, or of a kernel without scheduler statistics, are empty."""
-        found: dict[int, ThreadTimes] = {}
         try:
             tasks = tuple((root / str(pid) / "task").iterdir())
         except OSError:
             return cls()
-        for task in tasks:
-            try:
-                ran_ns, waited_ns, _ = (task / "schedstat").read_text().split()
-                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-            except (OSError, ValueError, IndexError):  # the thread has ended
-                continue
-            found[int(task.name)] = ThreadTimes(
-                ran_s=int(ran_ns) * NANO, waited_s=int(waited_ns) * NANO, runnable=state == "R"
-            )
-        return cls(found)
+        return cls({int(task.name): times for task in tasks if (times := _times(task)) is not None})
 
-    def is_starved_since(self, before: "CoreWaits", elapsed_s: float) -> bool:
+    @classmethod
+    def of_main_thread(cls, pid: int, root: Path = Path("/proc")) -> "CoreWaits":
+        """Read those of the main thread alone, which costs little in a process of many threads."""
+        times = _times(root / str(pid) / "task" / str(pid))
+        return cls() if times is None else cls({pid: times})
+
+
+def _times(task: Path) -> ThreadTimes | None:
+    """Return the times of a thread; None if it has ended, or if the kernel keeps none."""
+    try:
+        ran_ns, waited_ns, _ = (task / "schedstat").read_text().split()
+        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, ValueError, IndexError):
+        return None
+    return ThreadTimes(ran_s=int(ran_ns) * NANO, waited_s=int(waited_ns) * NANO, runnable=state == "R")
+
+
+class WaitRecord:
+    """
+    How long each thread of a process has waited for a core, since a process that does not answer was first looked at.
+
+    Linux adds a wait to a thread's statistics when it ends. One that lasts still is counted from the look after which
+    the thread has not run, so the process must be looked at repeatedly.
+
+    Args:
+        now_s: Time of the first look, on any clock.
+    """
+
+    def __init__(self, first: CoreWaits, now_s: float) -> None:
+        self._began_s = now_s
+        self._first = self._last = first
+        self._still_s = dict.fromkeys(first.threads, now_s)
+        """When each thread was first seen as runnable with the time that it has run until the last look."""
+        self._now_s = now_s
+
+    def look(self, now: CoreWaits, now_s: float) -> None:
+        """Record another look."""
+        for thread, times in now.threads.items():
+            last = self._last.threads.get(thread)
+            if last is None or not last.runnable or times.ran_s != last.ran_s:
+                self._still_s[thread] = now_s
+        self._last, self._now_s = now, now_s
+
+    @property
+    def is_starved(self) -> bool:
         """
-        Return whether a thread waited for a core most of the time since `before`.
+        Whether a thread that exists has waited for a core most of the time.
 
-        One that is runnable and has not run at all is waiting still. Any thread counts: one that waits for a core while
-        it holds the interpreter's lock keeps the others from answering.
+        Any thread counts: one that waits for a core while it holds the interpreter's lock keeps the others from
+        answering.
         """
-        return any(_is_starved(now, before.threads.get(thread), elapsed_s) for thread, now in self.threads.items())
+        enough_s = MAX_WAITING_SHARE * (self._now_s - self._began_s)
+        return any(self._waited_s(thread) > enough_s for thread in self._last.threads)
 
-
-def _is_starved(now: ThreadTimes, before: ThreadTimes | None, elapsed_s: float) -> bool:
-    if before is None:
-        return now.waited_s > MAX_WAITING_SHARE * elapsed_s
-    waits_still = now.runnable and before.runnable and now.ran_s == before.ran_s
-    return waits_still or now.waited_s - before.waited_s > MAX_WAITING_SHARE * elapsed_s
+    def _waited_s(self, thread: int) -> float:
+        first, last = self._first.threads.get(thread), self._last.threads[thread]
+        ended_s = last.waited_s - (first.waited_s if first else 0.0)
+        return ended_s + (self._now_s - self._still_s[thread] if last.runnable else 0.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
 
-from tlt_common.processes.core_waits import CoreWaits
+from tlt_common.processes.core_waits import CoreWaits, WaitRecord
 from tlt_common.rpc.addresses import PID, split
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
@@ -38,8 +38,8 @@ class _Watched:
     metrics: str
     answered_at_s: float
     """On the prober's clock."""
-    silent: tuple[float, CoreWaits] | None = None
-    """When it was found silent, and how long its threads had waited for a core by then."""
+    waits: WaitRecord | None = None
+    """How long its threads have waited for a core since it was found silent."""
     why: str = ""
     """Why the last probe failed; empty if it did not."""
     fails: bool = False
@@ -66,17 +66,18 @@ class _Watched:
         return cls(pid=pid, handle=handle, metrics=addresses["metrics"], answered_at_s=now_s)
 
     def answered(self, now_s: float) -> None:
-        self.answered_at_s, self.silent, self.why, self.fails = now_s, None, "", False
+        self.answered_at_s, self.waits, self.why, self.fails = now_s, None, "", False
 
-    def note_silence(self, now_s: float) -> None:
-        if self.silent is None and now_s - self.answered_at_s >= SILENT_S:
-            self.silent = now_s, CoreWaits.of(self.pid)
+    def look(self, now_s: float) -> None:
+        """Record how long it has waited for a core, if it is silent."""
+        if self.waits is not None:
+            self.waits.look(CoreWaits.of(self.pid), now_s)
+        elif now_s - self.answered_at_s >= SILENT_S:
+            self.waits = WaitRecord(CoreWaits.of(self.pid), now_s)
 
-    def is_starved(self, now_s: float) -> bool:
-        if self.silent is None:
-            return False
-        since_s, before = self.silent
-        return CoreWaits.of(self.pid).is_starved_since(before, now_s - since_s)
+    @property
+    def is_starved(self) -> bool:
+        return self.waits is not None and self.waits.is_starved
 
     @property
     def has_exited(self) -> bool:
@@ -154,11 +155,11 @@ class LivenessProber:
             async for now_s in ticks:
                 for name, watched in tuple(self._watched.items()):
                     silent_s = now_s - watched.answered_at_s
-                    watched.note_silence(now_s)
+                    watched.look(now_s)
                     if not watched.fails:
                         if silent_s < self._liveness_s or not watched.why:
                             continue
-                        if watched.is_starved(now_s):
+                        if watched.is_starved:
                             watched.answered(now_s)
                             continue
                     log.error("process_hangs", process=name, pid=watched.pid, silent_s=silent_s, why=watched.why)

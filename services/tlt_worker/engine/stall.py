@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tlt_common.processes.core_waits import CoreWaits, WaitRecord
+
 WARM_UP_ROUNDS = 64
 """Rounds within which a GPU engine may compile kernels for every new shape, in its own process."""
 WARM_UP_FACTOR = 6
@@ -12,8 +14,6 @@ COMPILE_FACTOR = 12
 is compiled before a worker is ready; this is for what was missed."""
 MIN_CPU_SHARE = 0.01
 """A process that used less of one core did not work."""
-MAX_WAITING_SHARE = 0.5
-"""A process that waited longer for a core was starved; it may do any number of rounds once it gets one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class ProcessSample:
     """It is stopped, as by SIGSTOP or a debugger."""
     cpu_s: float
     """CPU time used by all its threads since it started."""
-    waiting_s: float
-    """Time its main thread was ready to run and waited for a core."""
+    waits: CoreWaits
+    """How long its main thread has waited for a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ class StallJudge:
         self._stall_s = stall_s
         self._device = device
         self._since: StallSample | None = None
+        self._waits: dict[int, WaitRecord] = {}
+        """Of each process, since then. One that was starved may do any number of rounds once it gets a core."""
         self._stopped_at_s: dict[int, float] = {}
 
     def hangs(self, sample: StallSample) -> str:
@@ -71,6 +73,7 @@ class StallJudge:
     def excuse(self, sample: StallSample) -> None:
         """Accept the time without a round until now."""
         self._since = sample
+        self._waits = {pid: WaitRecord(process.waits, sample.at_s) for pid, process in sample.processes.items()}
 
     def _stopped(self, sample: StallSample) -> str:
         self._stopped_at_s = {
@@ -86,17 +89,20 @@ class StallJudge:
     def _without_round(self, sample: StallSample) -> str:
         since = self._since
         if since is None or not sample.requests or sample.loading or sample.rounds != since.rounds:
-            self._since = sample
+            self.excuse(sample)
             return ""
         if since.compiling and not sample.compiling:
-            self._since = sample  # the round goes on with what was compiled
+            self.excuse(sample)  # the round goes on with what was compiled
             return ""
         elapsed_s = sample.at_s - since.at_s
         self._since = since = replace(since, compiling=sample.compiling)
+        for pid, waits in self._waits.items():
+            if process := sample.processes.get(pid):
+                waits.look(process.waits, sample.at_s)
         if elapsed_s < self._limit_s(sample):
             return ""
         if self._works(since, sample, elapsed_s):
-            self._since = sample
+            self.excuse(sample)
             return ""
         return f"{sample.requests} requests run, and no round ended for {elapsed_s:g} s"
 
@@ -108,9 +114,8 @@ class StallJudge:
 
     def _works(self, since: StallSample, sample: StallSample, elapsed_s: float) -> bool:
         """Whether a process was starved or, on a CPU, computed."""
-        common = since.processes.keys() & sample.processes.keys()
-        waiting_s = [sample.processes[pid].waiting_s - since.processes[pid].waiting_s for pid in common]
-        if any(seconds > MAX_WAITING_SHARE * elapsed_s for seconds in waiting_s):
+        if any(waits.is_starved for waits in self._waits.values()):
             return True
+        common = since.processes.keys() & sample.processes.keys()
         cpu_s = [sample.processes[pid].cpu_s - since.processes[pid].cpu_s for pid in common]
         return self._device == "cpu" and any(seconds > MIN_CPU_SHARE * elapsed_s for seconds in cpu_s)

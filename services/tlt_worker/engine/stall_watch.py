@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import aclosing, suppress
-from pathlib import Path
 
 import psutil
 
+from tlt_common.processes.core_waits import CoreWaits
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.engine.control import Control
@@ -14,8 +14,6 @@ from tlt_worker.engine.stall import ProcessSample, StallJudge, StallSample
 from tlt_worker.link.worker_end import WorkerEnd
 
 log = get_logger(__name__)
-
-NANO = 1e-9
 
 
 class StallWatch:
@@ -127,10 +125,8 @@ def process_sample(pid: int) -> ProcessSample:
     process = psutil.Process(pid)
     with process.oneshot():
         times, status = process.cpu_times(), process.status()
-    # Ran, waited for a core (both in nanoseconds) and time slices; a kernel without scheduler statistics says zero.
-    _, waiting_ns, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
     return ProcessSample(
         stopped=status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP},
         cpu_s=times.user + times.system,
-        waiting_s=int(waiting_ns) * NANO,
+        waits=CoreWaits.of_main_thread(pid),
     )

@@ -10,7 +10,7 @@ from typing import Never
 
 from tlt_common.aio import backoff
 from tlt_common.processes.children import end, send
-from tlt_common.processes.core_waits import CoreWaits
+from tlt_common.processes.core_waits import CoreWaits, WaitRecord
 from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry import metrics
@@ -133,32 +133,33 @@ class TrainerWatch:
         self._waits = waits
         self._limit_s = limit_s
         self._answered_at_s: float | None = None
-        self._silent_waits = CoreWaits()
-        """When it fell silent."""
-        self._is_silent = False
+        self._silent: WaitRecord | None = None
+        """How long its threads have waited for a core since it fell silent."""
 
     def restarted(self) -> None:
         """Wait for the first answer of a new process."""
-        self._answered_at_s, self._is_silent = None, False
+        self._answered_at_s, self._silent = None, None
 
     async def run(self) -> Never:
         """Run until cancelled."""
         async with aclosing(ScheduleClock().ticks()) as ticks:
             async for now_s in ticks:
                 if self._answers():
-                    self._answered_at_s, self._is_silent = now_s, False
+                    self._answered_at_s, self._silent = now_s, None
                 elif self._answered_at_s is not None and self._limit_s is not None:
                     self._judge(now_s, now_s - self._answered_at_s, self._limit_s)
         raise AssertionError("a clock does not end")
 
     def _judge(self, now_s: float, silent_s: float, limit_s: float) -> None:
-        if not self._is_silent:
-            self._is_silent, self._silent_waits = True, self._waits()
+        if self._silent is None:
+            self._silent = WaitRecord(self._waits(), now_s)
+        else:
+            self._silent.look(self._waits(), now_s)
         if silent_s < limit_s:
             return
-        if self._waits().is_starved_since(self._silent_waits, silent_s):
+        if self._silent.is_starved:
             log.warning("trainer_starved", silent_s=silent_s)
-            self._answered_at_s, self._is_silent = now_s, False  # another limit before it is judged again
+            self._answered_at_s, self._silent = now_s, None  # another limit before it is judged again
             return
         log.error("trainer_hangs", silent_s=silent_s)
         self.restarted()

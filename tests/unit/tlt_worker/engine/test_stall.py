@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tlt_common.processes.core_waits import CoreWaits, ThreadTimes
 from tlt_worker.engine.stall import (
     COMPILE_FACTOR,
     WARM_UP_FACTOR,
@@ -21,7 +22,7 @@ class Observed:
         self.judge = StallJudge(STALL_S, device)
         self.at_s, self.rounds, self.requests = 0.0, float(rounds), requests
         self.cpu_s = self.waiting_s = 0.0
-        self.loading = self.stopped = self.compiling = False
+        self.loading = self.stopped = self.compiling = self.waits_on = False
 
     def after(self, seconds: float, *, rounds: float = 0, cpu: float = 0, waiting: float = 0) -> str:
         """Let time pass with so many rounds, and so much CPU time and waiting, per second."""
@@ -35,7 +36,8 @@ class Observed:
         return ""
 
     def _sample(self) -> StallSample:
-        process = ProcessSample(stopped=self.stopped, cpu_s=self.cpu_s, waiting_s=self.waiting_s)
+        thread = ThreadTimes(ran_s=self.cpu_s, waited_s=self.waiting_s, runnable=self.waits_on)
+        process = ProcessSample(stopped=self.stopped, cpu_s=self.cpu_s, waits=CoreWaits({7: thread}))
         return StallSample(
             at_s=self.at_s,
             rounds=int(self.rounds),
@@ -91,6 +93,16 @@ def test_a_cpu_engine_that_sleeps_hangs() -> None:
 @given(st.sampled_from(["cuda", "cpu"]), st.floats(0.51, 1.0), st.floats(0, 0.2))
 def test_a_starved_engine_does_not_hang(device: str, waiting: float, cpu: float) -> None:
     assert not Observed(device).after(300, waiting=waiting, cpu=cpu)
+
+
+@given(st.sampled_from(["cuda", "cpu"]))
+def test_an_engine_that_gets_no_core_at_all_does_not_hang_until_it_gets_one(device: str) -> None:
+    engine = Observed(device)
+    assert not engine.after(1, rounds=20, cpu=0.1)
+    engine.waits_on = True  # Linux adds the wait when it ends
+    assert not engine.after(300)
+    engine.waits_on = False
+    assert engine.after(2 * STALL_S + 1)
 
 
 @given(st.sampled_from(["cuda", "cpu"]), st.booleans(), st.integers(0, 3))
