@@ -70,7 +70,8 @@ class ArmTrack:
         length, time_s = self._known_length(), self.round_s(group)
         if length is None or time_s is None:
             return None
-        return length * group / (time_s + self._owed[group].mean_s)
+        owed = self._owed.get(group)
+        return length * group / (time_s + (owed.mean_s if owed else 0.0))
 
     @property
     def is_known(self) -> bool:
