@@ -29,10 +29,10 @@ from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.drafters.published import PublishedDrafters
 from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.lender import Lender, LendingTerms
+from tlt_coordinator.lending.decision import Circumstances
 from tlt_coordinator.lending.excluded import ExcludedWorkers
+from tlt_coordinator.lending.orders import Grant
 from tlt_coordinator.lending.pace import Pace
-from tlt_coordinator.lending.plan import Grant
-from tlt_coordinator.lending.standing import Circumstances
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.lengths import ReportedLengths
 from tlt_coordinator.observer import Observer

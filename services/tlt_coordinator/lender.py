@@ -1,19 +1,18 @@
-"""What is lent from now on, and what is no longer: a plan over the workers that may need one. Pure: times come from the
-caller.
-"""
+"""Grants, renews and revokes leases, a bounded number of workers at a time. Pure: times come from the caller."""
 
 from dataclasses import dataclass
 
 from tlt_common.domain.ids import DrafterVersion, Epoch
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.lending.plan import FleetView, Reason, Revoke, RoleChange, plan
+from tlt_coordinator.lending.decision import Reason
+from tlt_coordinator.lending.orders import FleetView, Revoke, RoleChange, orders
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendingTerms:
-    """What a plan goes by."""
+    """The terms on which workers are lent now."""
 
     enabled: bool
     """Whether workers are lent at all."""
@@ -51,7 +50,7 @@ class Lender:
             drafter=terms.drafter,
             recalled=frozenset(worker.worker_id for worker in recalled),
         )
-        changes = plan(fleet, now_s, terms.policy)
+        changes = orders(fleet, now_s, terms.policy)
         self._registry.carry_out(changes, now_s)
         for change in changes:
             if isinstance(change, Revoke) and change.reason is Reason.QUEUE:

@@ -16,7 +16,7 @@ from tlt_coordinator.account.lease_history import PastLease
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.steps import PolicyUpdate, RunStep, Steps
 from tlt_coordinator.drafters.published import PublishedDrafters
-from tlt_coordinator.lending.standing import Circumstances
+from tlt_coordinator.lending.decision import Circumstances
 from tlt_coordinator.lengths import ReportedLengths
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry

@@ -22,11 +22,11 @@ from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.tally import FleetTally
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
-from tlt_coordinator.lending.by_age import ByAge, Journal
+from tlt_coordinator.lending.by_age import ByAge, ChangeLog
+from tlt_coordinator.lending.decision import Circumstances, Loan, Reason, Standing, WorkerView, standing_of
 from tlt_coordinator.lending.measures import Measures
+from tlt_coordinator.lending.orders import Grant, Revoke, RoleChange
 from tlt_coordinator.lending.pace import FASTEST_S
-from tlt_coordinator.lending.plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
-from tlt_coordinator.lending.standing import Circumstances, Standing, standing_of
 from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
 from tlt_coordinator.outbox import Orders
 
@@ -91,9 +91,9 @@ class Registry:
         self.measures = Measures()
         self.opened = 0
         """Streams opened so far."""
-        self.membership = Journal()
+        self.membership = ChangeLog()
         """Workers that began or ceased to accept requests."""
-        self.changes = Journal()
+        self.changes = ChangeLog()
         """Workers whose state, lease or drafter changed."""
         self.loaded = DrafterVersion(0)
         """Newest drafter version that a worker ever reported."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tlt_coordinator.lending.standing import Standing
+from tlt_coordinator.lending.decision import Standing
 from tlt_coordinator.observer import ObservedWorker
 
 _SENTENCES: Mapping[str, str] = {
@@ -19,7 +19,7 @@ _SENTENCES: Mapping[str, str] = {
     Standing.SETTLING: "It has not been idle for long, or is not expected to be for as long as a lease would cost.",
     Standing.RESERVED: "It is one of spot.keep_warm idle workers that are kept for new requests.",
     Standing.ENOUGH: "As many workers train as pay, or as spot.max_trainers allows.",
-    Standing.OFFERED: "Nothing stands against it: it is about to be lent.",
+    Standing.OFFERED: "It is about to be lent.",
 }
 
 

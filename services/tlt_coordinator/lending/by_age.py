@@ -47,7 +47,7 @@ class ByAge:
             yield worker_id
 
 
-class Journal:
+class ChangeLog:
     """Workers by their latest change; each reader asks what changed since it last looked."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 from tlt_common.domain.ids import WorkerId
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.by_age import ByAge
-from tlt_coordinator.lending.plan import WorkerView, is_free
+from tlt_coordinator.lending.decision import UNUSED, WorkerView, obstacle_of
 
 STEP_WORKERS = 16
 """Workers of each kind in one plan; the next plan follows at once, after reports that have arrived meanwhile. No order
@@ -64,11 +64,12 @@ class Worklist:
                 self._offered.drop(worker_id)
             elif worker_id not in self._offered:
                 self._offered.mark(worker_id, loan.granted_at_s)
-        if is_free(view):
+        obstacle = obstacle_of(view)
+        if obstacle in UNUSED:
             self._free.add(worker_id)
         else:
             self._free.discard(worker_id)
-        if not is_free(view) or not view.status.trainer_ready or view.status.trainer_resting:
+        if obstacle is not None:
             self._lendable.drop(worker_id)
         elif worker_id not in self._lendable:
             self._lendable.mark(worker_id, now_s)

@@ -9,7 +9,7 @@ from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.lender import Lender, LendingTerms
-from tlt_coordinator.lending.plan import Grant
+from tlt_coordinator.lending.orders import Grant
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry

@@ -7,7 +7,7 @@ from tlt_common.domain.fleet import Lease, Revocation
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.lending.standing import Standing
+from tlt_coordinator.lending.decision import Standing
 from tlt_coordinator.state import State, StateStore
 
 pytestmark = pytest.mark.looptime

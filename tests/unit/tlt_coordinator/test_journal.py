@@ -28,7 +28,7 @@ from tlt_common.journal.reader import journals_in
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import KubernetesSettings
 from tlt_coordinator.journal import CoordinatorJournal
-from tlt_coordinator.lending.plan import Reason
+from tlt_coordinator.lending.decision import Reason
 
 pytestmark = pytest.mark.looptime
 

@@ -12,7 +12,7 @@ from tlt_common.domain.fleet import Lease, Revocation, WorkerHello, WorkerState,
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.lending.plan import FleetView, Grant, plan
+from tlt_coordinator.lending.orders import FleetView, Grant, orders
 from tlt_coordinator.outbox import Order
 from tlt_coordinator.registry import Registry, WorkerSession
 
@@ -166,14 +166,14 @@ class Lending(RuleBasedStateMachine):
                 last_epoch=self.last_epoch,
                 reserved_epoch=Epoch(self.last_epoch + 9),
             )
-            changes = plan(fleet, self.now_s, POLICY)
+            changes = orders(fleet, self.now_s, POLICY)
             self.registry.carry_out(changes, self.now_s)
             granted = [change.lease.epoch for change in changes if isinstance(change, Grant)]
             self.last_epoch = max([self.last_epoch, *granted])
             if not changes and not self.registry.undecided:
                 break
         views = tuple(view for session in self.sessions if (view := session.view) is not None)
-        left_out = plan(replace(fleet, workers=views, settled=()), self.now_s, POLICY)
+        left_out = orders(replace(fleet, workers=views, settled=()), self.now_s, POLICY)
         assert not left_out, "a worker that the plan did not look at needed a decision"
 
 

@@ -18,7 +18,7 @@ from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.reasons import reasons_of
 from tlt_coordinator.http.viewer_access import access_of
-from tlt_coordinator.lending.standing import Standing
+from tlt_coordinator.lending.decision import Standing
 from tlt_coordinator.observer import ObservedWorker
 
 API = "/api/v1"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import FREE, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.lending.by_age import ByAge, Journal
-from tlt_coordinator.lending.plan import Loan, WorkerView
+from tlt_coordinator.lending.by_age import ByAge, ChangeLog
+from tlt_coordinator.lending.decision import Loan, WorkerView
 from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
 
 POLICY = SpotConfig(settle_s=0.5, lease_ttl_s=6.0)
@@ -135,14 +135,14 @@ def test_by_age_finds_what_a_scan_would(events: list[tuple[WorkerId, int, bool]]
 
 
 @given(st.lists(st.lists(names)))
-def test_a_journal_returns_each_change_once_to_each_reader(rounds: list[list[WorkerId]]) -> None:
-    journal, seen = Journal(), 0
+def test_a_change_log_returns_each_change_once_to_each_reader(rounds: list[list[WorkerId]]) -> None:
+    log, seen = ChangeLog(), 0
     for changed in rounds:
         for worker_id in changed:
-            journal.mark(worker_id)
-        seen, found = journal.since(seen)
+            log.mark(worker_id)
+        seen, found = log.since(seen)
         assert sorted(found) == sorted(set(changed))
-    assert set(journal.since(0)[1]) == {worker_id for changed in rounds for worker_id in changed}
+    assert set(log.since(0)[1]) == {worker_id for changed in rounds for worker_id in changed}
 
 
 def test_the_least_valuable_leases_are_those_not_reported_then_those_that_gain_least() -> None:

@@ -26,7 +26,7 @@ DECIDERS = {
 }
 """What decides, and which module of a service uses it."""
 WITHIN = {
-    "tlt_coordinator.lending.plan.plan": "tlt_coordinator.lender",
+    "tlt_coordinator.lending.orders.orders": "tlt_coordinator.lender",
     "tlt_coordinator.lending.worklist.Worklist": "tlt_coordinator.registry",
 }
 """What those of DECIDERS decide by in turn."""

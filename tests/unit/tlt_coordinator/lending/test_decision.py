@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.lending.plan import FleetView, Loan, WorkerView, plan
-from tlt_coordinator.lending.standing import Circumstances, Standing, standing_of
+from tlt_coordinator.lending.decision import Circumstances, Loan, Standing, WorkerView, standing_of
+from tlt_coordinator.lending.orders import FleetView, orders
 from tlt_coordinator.lending.worklist import Worklist
 
 IDLE = WorkerStatus(state=WorkerState.IDLE, trainer_ready=True)
@@ -27,6 +27,8 @@ LOAN = Loan(epoch=Epoch(3), granted_at_s=0.0, renewed_at_s=0.0, taken_up=True)
         (FREE, 0.1, NOW, Standing.SETTLING),
         (replace(FREE, excluded=True), None, NOW, Standing.EXCLUDED),
         (FREE, 1.0, replace(NOW, lending=False), Standing.LENDING_OFF),
+        (replace(FREE, excluded=True), None, replace(NOW, lending=False), Standing.EXCLUDED),
+        (replace(FREE, status=replace(IDLE, running=1)), None, replace(NOW, lending=False), Standing.LENDING_OFF),
         (FREE, 1.0, replace(NOW, queued=2), Standing.QUEUE),
         (FREE, 1.0, replace(NOW, keep_warm=1), Standing.RESERVED),
         (FREE, 1.0, replace(NOW, enough=True), Standing.ENOUGH),
@@ -34,6 +36,9 @@ LOAN = Loan(epoch=Epoch(3), granted_at_s=0.0, renewed_at_s=0.0, taken_up=True)
         (replace(FREE, status=replace(IDLE, state=WorkerState.UPDATING)), None, NOW, Standing.UPDATING),
         (replace(FREE, status=replace(IDLE, trainer_ready=False)), None, NOW, Standing.NO_TRAINER),
         (replace(FREE, status=replace(IDLE, trainer_resting=True)), None, NOW, Standing.RESTING),
+        (replace(FREE, status=replace(IDLE, state=WorkerState.TRAINER)), None, NOW, Standing.TRAINER),
+        (replace(FREE, status=replace(IDLE, state=WorkerState.TRAINING)), None, NOW, Standing.SWITCHING),
+        (replace(FREE, status=replace(IDLE, state=WorkerState.DOWN)), None, NOW, Standing.DOWN),
         (replace(FREE, loan=LOAN), None, NOW, Standing.LENT),
         (replace(FREE, loan=replace(LOAN, taken_up=False)), None, NOW, Standing.SWITCHING),
         (replace(FREE, status=replace(IDLE, epoch=Epoch(2))), None, NOW, Standing.SWITCHING),
@@ -80,4 +85,4 @@ def test_a_worker_is_about_to_be_lent_exactly_if_the_plan_lends_it(
         enough=worklist.loans >= most,
     )
     standing = standing_of(worker, worklist.idle_s(worker.worker_id, waited_s), now)
-    assert (standing is Standing.OFFERED) == bool(plan(fleet, waited_s, policy)), standing
+    assert (standing is Standing.OFFERED) == bool(orders(fleet, waited_s, policy)), standing

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.lending.plan import FleetView, Grant, Loan, Reason, Revoke, RoleChange, WorkerView, plan
+from tlt_coordinator.lending.decision import Loan, Reason, WorkerView
+from tlt_coordinator.lending.orders import FleetView, Grant, Revoke, RoleChange, orders
 
 NOW_S = 100.0
 POLICY = SpotConfig(settle_s=0.5, lease_ttl_s=6.0)
@@ -81,7 +82,7 @@ def new_grants(fleet: FleetView, changes: tuple[RoleChange, ...]) -> list[Grant]
 
 @given(fleets, policies)
 def test_a_worker_gets_at_most_one_order(fleet: FleetView, policy: SpotConfig) -> None:
-    told = [change.worker_id for change in plan(fleet, NOW_S, policy)]
+    told = [change.worker_id for change in orders(fleet, NOW_S, policy)]
     assert len(told) == len(set(told))
 
 
@@ -89,7 +90,7 @@ def test_a_worker_gets_at_most_one_order(fleet: FleetView, policy: SpotConfig) -
 def test_no_epoch_is_given_twice(fleet: FleetView, policy: SpotConfig) -> None:
     by_id = {worker.worker_id: worker for worker in (*fleet.workers, *fleet.settled)}
     fresh: list[Epoch] = []
-    for change in plan(fleet, NOW_S, policy):
+    for change in orders(fleet, NOW_S, policy):
         loan = by_id[change.worker_id].loan
         if isinstance(change, Grant) and (loan is None or change.lease.epoch != loan.epoch):
             fresh.append(change.lease.epoch)
@@ -98,7 +99,7 @@ def test_no_epoch_is_given_twice(fleet: FleetView, policy: SpotConfig) -> None:
 
 @given(fleets, policies)
 def test_only_settled_workers_are_lent(fleet: FleetView, policy: SpotConfig) -> None:
-    lent = [change.worker_id for change in new_grants(fleet, plan(fleet, NOW_S, policy))]
+    lent = [change.worker_id for change in new_grants(fleet, orders(fleet, NOW_S, policy))]
     assert lent == [worker.worker_id for worker in fleet.settled][: len(lent)]
 
 
@@ -108,7 +109,7 @@ def test_when_requests_wait_nothing_new_is_lent_and_recalled_workers_return(
 ) -> None:
     lent = sorted(worker.worker_id for worker in fleet.workers if worker.loan)
     fleet = replace(fleet, queued=1, recalled=frozenset(lent[:2]))
-    changes = plan(fleet, NOW_S, policy)
+    changes = orders(fleet, NOW_S, policy)
     assert not new_grants(fleet, changes)
     revoked = {change.worker_id for change in changes if isinstance(change, Revoke)}
     assert fleet.recalled <= revoked
@@ -118,38 +119,38 @@ def test_when_requests_wait_nothing_new_is_lent_and_recalled_workers_return(
 def test_of_several_leases_only_those_recalled_end(queued: int, reason: Reason) -> None:
     lent = (worker("w0", TRAINING, loan=LOAN), worker("w1", TRAINING, loan=LOAN))
     view = replace(fleet(*lent), queued=queued, recalled=frozenset({WorkerId("w1")}))
-    assert plan(view, NOW_S, POLICY) == (revoke(reason, name="w1"),)
+    assert orders(view, NOW_S, POLICY) == (revoke(reason, name="w1"),)
 
 
 @given(fleets, policies)
 def test_when_lending_is_off_every_loan_is_revoked_and_none_is_made(fleet: FleetView, policy: SpotConfig) -> None:
     fleet = replace(fleet, lending=False)
-    changes = plan(fleet, NOW_S, policy)
+    changes = orders(fleet, NOW_S, policy)
     assert all(isinstance(change, Revoke) for change in changes)
     assert {worker.worker_id for worker in fleet.workers if worker.loan} <= {change.worker_id for change in changes}
 
 
 @given(fleets, policies)
 def test_busy_workers_never_keep_a_loan(fleet: FleetView, policy: SpotConfig) -> None:
-    revoked = {change.worker_id for change in plan(fleet, NOW_S, policy) if isinstance(change, Revoke)}
+    revoked = {change.worker_id for change in orders(fleet, NOW_S, policy) if isinstance(change, Revoke)}
     for member in fleet.workers:
         if member.loan and (member.status.running or member.status.state is WorkerState.ROLLOUT):
             assert member.worker_id in revoked
 
 
 def test_idle_workers_are_lent_with_an_epoch_each() -> None:
-    assert plan(fleet(settled=(worker("w0"), worker("w1"))), NOW_S, POLICY) == (grant(8, "w0"), grant(9, "w1"))
+    assert orders(fleet(settled=(worker("w0"), worker("w1"))), NOW_S, POLICY) == (grant(8, "w0"), grant(9, "w1"))
 
 
 def test_a_loan_is_renewed_each_third_of_its_life() -> None:
     lent = fleet(worker(status=TRAINING, loan=replace(LOAN, renewed_at_s=NOW_S)))
-    assert plan(lent, NOW_S + 1.9, POLICY) == ()
-    assert plan(lent, NOW_S + 2.0, POLICY) == (grant(7),)
+    assert orders(lent, NOW_S + 1.9, POLICY) == ()
+    assert orders(lent, NOW_S + 2.0, POLICY) == (grant(7),)
 
 
 @pytest.mark.parametrize("state", [WorkerState.SWITCHING, WorkerState.IDLE])
 def test_a_loan_goes_on_while_its_holder_switches_or_waits_for_data(state: WorkerState) -> None:
-    assert plan(fleet(worker(status=replace(TRAINING, state=state), loan=LOAN)), NOW_S, POLICY) == ()
+    assert orders(fleet(worker(status=replace(TRAINING, state=state), loan=LOAN)), NOW_S, POLICY) == ()
 
 
 @pytest.mark.parametrize(
@@ -162,23 +163,23 @@ def test_a_loan_goes_on_while_its_holder_switches_or_waits_for_data(state: Worke
     ],
 )
 def test_a_loan_its_holder_gave_up_is_ended(status: WorkerStatus, reason: Reason) -> None:
-    assert plan(fleet(worker(status=status, loan=LOAN)), NOW_S, POLICY) == (revoke(reason),)
+    assert orders(fleet(worker(status=status, loan=LOAN)), NOW_S, POLICY) == (revoke(reason),)
 
 
 def test_a_loan_nobody_took_up_is_ended_when_it_died() -> None:
     loan = Loan(epoch=Epoch(7), granted_at_s=NOW_S, renewed_at_s=NOW_S + 5)
-    assert plan(fleet(worker(loan=loan)), NOW_S + 5.9, POLICY) == ()
-    assert plan(fleet(worker(loan=loan)), NOW_S + 6.0, POLICY) == (revoke(Reason.IGNORED),)
+    assert orders(fleet(worker(loan=loan)), NOW_S + 5.9, POLICY) == ()
+    assert orders(fleet(worker(loan=loan)), NOW_S + 6.0, POLICY) == (revoke(Reason.IGNORED),)
 
 
 def test_a_lease_that_is_not_on_the_books_is_revoked_once() -> None:
     stray = worker(status=TRAINING)
-    assert plan(fleet(stray), NOW_S, POLICY) == (revoke(Reason.UNKNOWN),)
-    assert plan(fleet(replace(stray, revoked=Epoch(7))), NOW_S, POLICY) == ()
+    assert orders(fleet(stray), NOW_S, POLICY) == (revoke(Reason.UNKNOWN),)
+    assert orders(fleet(replace(stray, revoked=Epoch(7))), NOW_S, POLICY) == ()
 
 
 def test_no_more_workers_are_lent_than_there_are_epochs_in_reserve() -> None:
     idle = tuple(worker(name) for name in ("w0", "w1", "w2"))
     some = replace(fleet(settled=idle), reserved_epoch=Epoch(9))
-    assert plan(some, NOW_S, POLICY) == (grant(8, "w0"), grant(9, "w1"))
-    assert plan(replace(some, reserved_epoch=Epoch(7)), NOW_S, POLICY) == ()
+    assert orders(some, NOW_S, POLICY) == (grant(8, "w0"), grant(9, "w1"))
+    assert orders(replace(some, reserved_epoch=Epoch(7)), NOW_S, POLICY) == ()

@@ -1,66 +1,18 @@
-"""
-Decides who trains: lends idle workers, and revokes their leases when requests wait.
-
-Pure: a function of the known state and the time, so that every shape of a tail can be a test case. The priority of
-rollouts does not depend on it: a worker takes its own device back when a request arrives, and reports that afterwards.
-"""
+"""The orders to workers that follow from decisions: grants, renewals and revocations of leases. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
-from tlt_common.domain.fleet import FREE, Lease, Revocation, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import Lease, Revocation
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
-
-
-class Reason(StrEnum):
-    """Why a lease ends."""
-
-    LENDING_OFF = "lending_off"
-    EXCLUDED = "excluded"
-    """By an operator."""
-    QUEUE = "queue"
-    """Requests are queued at a gateway."""
-    SURPLUS = "surplus"
-    """More workers train than pay."""
-    PREEMPTED = "preempted"
-    """The worker took its device back."""
-    TRAINER_LOST = "trainer_lost"
-    IGNORED = "ignored"
-    """The worker did not report the lease before it expired."""
-    UNKNOWN = "unknown"
-    """The worker holds a lease that the coordinator does not know, for example after a restart of the coordinator."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loan:
-    """A lease that was granted and has not ended."""
-
-    epoch: Epoch
-    granted_at_s: float
-    renewed_at_s: float
-    taken_up: bool = False
-    """Whether the worker has reported this epoch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerView:
-    """State of a connected worker."""
-
-    worker_id: WorkerId
-    status: WorkerStatus
-    loan: Loan | None = None
-    revoked: Epoch = Epoch(0)
-    """Highest epoch revoked on its current stream."""
-    excluded: bool = False
-    """Whether an operator excluded it from lending."""
+from tlt_coordinator.lending.decision import Reason, WorkerView, why_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """Input of a plan. `worklist` finds the workers that it needs among all."""
+    """The workers to order about, which `worklist` finds among all, and what holds for the fleet."""
 
     workers: tuple[WorkerView, ...]
     """Workers that may hold a lease to renew or to revoke."""
@@ -99,10 +51,8 @@ class Revoke:
 
 RoleChange: TypeAlias = Grant | Revoke
 
-_BUSY = {WorkerState.ROLLOUT, WorkerState.UPDATING, WorkerState.TRAINER}
 
-
-def plan(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChange, ...]:
+def orders(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChange, ...]:
     """
     Return the orders to send to workers now.
 
@@ -116,24 +66,6 @@ def plan(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChange
     return (*held, *grants)
 
 
-def why_end(worker: WorkerView, loan: Loan, fleet: FleetView, now_s: float, policy: SpotConfig) -> Reason | None:
-    """Return why a loan must end now; None: it continues."""
-    status = worker.status
-    if not fleet.lending:
-        return Reason.LENDING_OFF
-    if worker.excluded:
-        return Reason.EXCLUDED
-    if status.state in _BUSY or status.running > 0 or (loan.taken_up and status.epoch != loan.epoch):
-        return Reason.PREEMPTED
-    if not status.trainer_ready:
-        return Reason.TRAINER_LOST
-    if not loan.taken_up and now_s - loan.granted_at_s >= policy.lease_ttl_s:
-        return Reason.IGNORED
-    if worker.worker_id in fleet.recalled:
-        return Reason.QUEUE if fleet.queued > 0 else Reason.SURPLUS
-    return None
-
-
 def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: SpotConfig) -> Iterator[RoleChange]:
     """Revoke or renew the lease a worker holds; revoke one that the coordinator does not know."""
     loan = worker.loan
@@ -141,7 +73,7 @@ def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: SpotConfig
         if worker.status.epoch > worker.revoked:
             yield _revoke(worker, worker.status.epoch, Reason.UNKNOWN)
         return
-    reason = why_end(worker, loan, fleet, now_s, policy)
+    reason = why_end(worker, loan, now_s, policy, lending=fleet.lending, queued=fleet.queued, recalled=fleet.recalled)
     if reason is not None:
         yield _revoke(worker, loan.epoch, reason)
     elif now_s - loan.renewed_at_s >= policy.lease_ttl_s / 3:
@@ -155,12 +87,6 @@ def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
             return
         epoch = Epoch(epoch + 1)
         yield _grant(worker, epoch, fleet, policy)
-
-
-def is_free(worker: WorkerView) -> bool:
-    """Return whether a worker's devices are unused, it holds no lease and is not excluded."""
-    status, unbound = worker.status, worker.loan is None and not worker.excluded
-    return status.state in FREE and status.running == 0 and status.epoch == 0 and unbound
 
 
 def _grant(worker: WorkerView, epoch: Epoch, fleet: FleetView, policy: SpotConfig) -> Grant:
