@@ -123,7 +123,7 @@ def _bound(listen: str, sockets: ExitStack) -> socket.socket | None:
     Bind the page's address; None if that fails for now, which stops no coordinator.
 
     Raises:
-        ConfigError: It is no address.
+        ConfigError: It is not an address.
     """
     try:
         page = sockets.enter_context(bind(listen))

@@ -221,7 +221,7 @@ class TrainingLoop:
     async def _sit_out(self) -> None:
         """Wait while a lease is held under which there is nothing to do."""
         epoch = self._lease.epoch
-        while (  # noqa: ASYNC110 - expiry is no event
+        while (  # noqa: ASYNC110 - expiry is not an event
             self._lease.holds() and self._lease.epoch == epoch and (self._is_short or self._rest.holds)
         ):
             await asyncio.sleep(POLL_S)

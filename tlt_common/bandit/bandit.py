@@ -201,7 +201,7 @@ class Bandit:
         """
         Return how much longer a round took than the best arm takes for as many tokens, at pace 1.
 
-        0 for an arm of which nothing was known: its first rounds are needed once, whatever they cost.
+        0 for an arm without any results: its first rounds are needed once, whatever they cost.
         """
         best = self._best.get(group)
         if best is None or best[0] is track or not track.is_known:

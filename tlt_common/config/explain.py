@@ -54,7 +54,7 @@ def explain(model: type[BaseModel]) -> Iterator[str]:
 
 def _default(field: FieldInfo) -> Any:
     default = field.get_default(call_default_factory=True)
-    return default.get_secret_value() if isinstance(default, SecretStr) else default  # what the code says is no secret
+    return default.get_secret_value() if isinstance(default, SecretStr) else default  # what the code says is not secret
 
 
 def _kind(annotation: Any) -> str:

@@ -47,7 +47,7 @@ def shown_redis_url(url: SecretStr) -> str:
 def _is_redis_url(url: str, *, cluster: bool) -> bool:
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises if it is no number, such as the rest of a password with a # in it
+        parts.port  # noqa: B018 - raises if it is not a number, such as the rest of a password with a # in it
     except ValueError:
         return False
     scheme = parts.scheme.removesuffix(CLUSTER) if cluster else parts.scheme

@@ -43,7 +43,7 @@ def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
     What is not known stays as it is.
 
     Raises:
-        WeightsError: It is no drafter of an architecture that is run.
+        WeightsError: It is not a drafter of a supported architecture.
     """
     if _KIND in published or _LAYER in published:
         return _of_speculators(published)

@@ -174,7 +174,7 @@ class JournalRecord:
     Base class of what consists of fields: a frozen dataclass whose annotations say how each is written and read.
 
     Attributes:
-        omitted: Values of a JSON object that are none of its fields.
+        omitted: Values of a JSON object that do not belong to its fields.
     """
 
     omitted: ClassVar[frozenset[str]] = frozenset()

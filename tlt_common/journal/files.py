@@ -59,7 +59,7 @@ def files_in(directory: Path) -> tuple[JournalFile, ...]:
     for path in paths:
         if (file := _journal_file(path)) is None:
             raise ConfigError(
-                f"{path} is no file of a journal; accepted: SERVICE-ID-NUMBER{SUFFIX}, with the services "
+                f"{path} is not a file of a journal; accepted: SERVICE-ID-NUMBER{SUFFIX}, with the services "
                 f"{' and '.join(SERVICES)}",
                 field="journal",
             )

@@ -1,7 +1,7 @@
 """
 Reads and checks journals.
 
-A journal is refused, by file, line and field, if a line is no line of its service, files are mixed or missing, or times
+A journal is refused, by file, line and field, if a line is not one of its service, files are mixed or missing, or times
 are impossible. A cut line is what a crash leaves at the end of the last file: it is left out, and `cut` names it.
 """
 

@@ -105,7 +105,7 @@ def listener(host: str, port: int) -> socket.socket:
 
     Raises:
         OSError: The port is in use, or the host is not one of this machine's.
-        ValueError: The host is no name.
+        ValueError: The host is not a name.
     """
     if "\0" in host:
         raise ValueError("the host contains a null character")

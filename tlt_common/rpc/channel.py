@@ -90,7 +90,7 @@ def _proxied(address: str) -> tuple[tuple[str, int | str], ...]:
     Return the options that name the proxy. gRPC reads `no_proxy` itself.
 
     Raises:
-        ConfigError: `TLT_PROXY` is no address of a proxy that gRPC can use; the message does not quote its password.
+        ConfigError: `TLT_PROXY` is not a proxy's address that gRPC can use; the message does not quote its password.
     """
     proxy = os.environ.get(PROXY_VARIABLE, "")
     if not proxy or is_local(address):

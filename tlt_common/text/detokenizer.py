@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 REPLACEMENT = "\ufffd"
-"""What bytes decode to that are no character, or not yet one."""
+"""The replacement character: bytes that do not decode to a character, or not yet."""
 CONTEXT = 5
 """Tokens of a prompt that decide whether the response is the beginning of a text: as many as in SGLang."""
 _MAX_OPEN = 3

@@ -149,7 +149,7 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
         arm=message.arm,
         training_steps=message.training_step_count,
         training_tokens=message.training_token_count,
-        # Training that diverged is no reason to lose the worker.
+        # Training that diverged is not a reason to lose the worker.
         training_loss=message.training_loss if isfinite(message.training_loss) else 0.0,
         trainer_ready=message.trainer_ready,
         lent=message.lent,
@@ -164,7 +164,7 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
 
 
 def _gain(message: pb.WorkerStatus) -> float | None:
-    """Return the gain if it is known: training that diverged is no reason to lose the worker."""
+    """Return the gain if it is known: training that diverged is not a reason to lose the worker."""
     return message.training_gain if message.HasField("training_gain") and isfinite(message.training_gain) else None
 
 

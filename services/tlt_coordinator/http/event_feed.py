@@ -129,7 +129,7 @@ class EventFeed:
             last_id: The id of the last event that the reader got before; empty: it reads for the first time.
 
         Raises:
-            InvalidRequestError: That is no id.
+            InvalidRequestError: The id is malformed.
         """
         if last_id and not _ID.fullmatch(last_id):
             raise InvalidRequestError(

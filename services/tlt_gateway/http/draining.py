@@ -105,7 +105,7 @@ class _Answer:
         await self.send({"type": "http.response.body", "body": json.dumps(content_of(error)).encode()})
 
     async def give_up(self, why: str) -> None:
-        """End the call with an error. An answer that has begun, and is no stream of events, breaks off."""
+        """End the call with an error. An answer that has begun, and is not a stream of events, breaks off."""
         if not self._is_begun:
             await self.refuse(why)
         elif self._is_stream and not self._is_complete:

@@ -1,4 +1,4 @@
-"""Checks of what surrounds a body: headers that are there once, query parameters that are known, no web page behind."""
+"""Checks a request apart from its body: no duplicate headers, no unknown query parameters, no browser as the client."""
 
 import re
 from collections import Counter
@@ -39,7 +39,7 @@ def require_single_headers(request: Request) -> None:
 def require_known_query(request: Request, known: Collection[str], lists: Collection[str] = ()) -> None:
     """
     Raises:
-        InvalidRequestError: The call has a query parameter that it does not know, or one twice that is no list.
+        InvalidRequestError: The call has a query parameter that it does not know, or repeats one that is not a list.
     """
     if not request.scope["query_string"]:
         return

@@ -91,7 +91,7 @@ class GatewayJournal:
         self._key = group_key(directory)
 
     def response(self, request: RunningRequest, measured: RequestMetrics, outcome: str) -> None:
-        """Note a request that is over."""
+        """Record a finished request."""
         if self._writer is None:
             return
         if self._key is None:

@@ -75,7 +75,7 @@ class StackConfig(StackOptions):
         Raises:
             ConfigError: There are too few GPUs, or the CUDA driver does not work.
         """
-        # A driver that does not work is no obstacle for engines on the CPU.
+        # A driver that does not work does not prevent engines on the CPU.
         available = Available() if self.gpus_per_worker == 0 else available_gpus()
         return placed(self.workers, self.gpus_per_worker, self.settings.get("worker", {}), available=available)
 

@@ -30,7 +30,7 @@ NEEDS = {
     "--tokenizer": "--trace",
     "--prompts": "--lengths",
 }
-"""Options, and that without which they mean nothing."""
+"""Options that require another option."""
 LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
 SLOTS = 256
 SHARE, SHARE_LOW, SHARE_HIGH = 0.85, 0.7, 0.95
@@ -52,7 +52,7 @@ class PreparedRun:
 
 def prepared(inputs: Inputs, whole: PublishedCase | None = None) -> PreparedRun:
     """
-    Return what options come to.
+    Return the scenario that the options describe.
 
     Args:
         inputs: The options.

@@ -147,7 +147,7 @@ class ResultsFile:
                     without=SideOutcome(**result["without"]), with_suite=SideOutcome(**result["with_suite"])
                 )
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise self._invalid(number, f"is no result: {error}") from error
+                raise self._invalid(number, f"is not a result: {error}") from error
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
         try:
@@ -155,7 +155,7 @@ class ResultsFile:
         except ValueError as error:
             raise self._invalid(number, f"is no JSON: {error}") from error
         if not isinstance(value, dict):
-            raise self._invalid(number, "is no object")
+            raise self._invalid(number, "is not an object")
         return value
 
     def _check(self, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

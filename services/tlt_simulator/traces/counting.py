@@ -40,5 +40,5 @@ class TextCounter:
 
     def count(self, texts: list[str]) -> list[int]:
         """Return the number of tokens of each text, without special tokens that a template would add."""
-        valid = [text.encode("utf-8", "replace").decode() for text in texts]  # a lone surrogate is no text
+        valid = [text.encode("utf-8", "replace").decode() for text in texts]  # a lone surrogate is not text
         return [len(one) for one in self._tokenizer.encode_batch_fast(valid, add_special_tokens=False)]

@@ -85,7 +85,7 @@ def parsed_lengths(text: str) -> LengthSpec:
     kind, colon, rest = text.partition(":")
     if kind not in KINDS or not colon:
         raise ConfigError(
-            f"lengths: {kind[:40]!r} is no distribution; accepted: "
+            f"lengths: {kind[:40]!r} is not a distribution; accepted: "
             "lognormal:median=TOKENS,p99=TOKENS,cap=TOKENS or quantiles:p50=TOKENS,p90=TOKENS,p99=TOKENS,cap=TOKENS",
             field="lengths",
         )
@@ -109,7 +109,7 @@ def _values(kind: str, text: str, known: tuple[str, ...]) -> dict[str, float]:
         key, _, number = (one.strip() for one in part.partition("="))
         accepted = f"{kind}: with any of {', '.join(known)}"
         if key not in known:
-            raise ConfigError(f"lengths: {key[:40]!r} is no key; accepted: {accepted}", field="lengths")
+            raise ConfigError(f"lengths: {key[:40]!r} is not a key; accepted: {accepted}", field="lengths")
         if key in values:
             raise ConfigError(f"lengths: {key} appears twice; accepted: {accepted}, each once", field="lengths")
         try:

@@ -77,7 +77,7 @@ def objects(path: Path) -> Iterator[LineValues]:
     Yield the JSON object of each line.
 
     Raises:
-        ConfigError: The file cannot be read, or a line is no object.
+        ConfigError: The file cannot be read, or a line is not an object.
     """
     for line in lines(path):
         yield LineValues.of(line.place, line.text, is_cut=line.is_cut)
@@ -93,7 +93,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         if not path.is_file():
-            raise refused(str(path), "it", "is missing" if not path.exists() else "is no file", "a file")
+            raise refused(str(path), "it", "is missing" if not path.exists() else "is not a file", "a file")
         stream = path.open("rb")
     except OSError as error:
         raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error

@@ -99,7 +99,7 @@ def _named(name: str) -> TraceForm:
     for form in FORMS:
         if form.name == name:
             return form
-    raise ConfigError(f"{name!r} is no form of a log; accepted: {', '.join(forms())}", field="form")
+    raise ConfigError(f"{name!r} is not a form of log; accepted: {', '.join(forms())}", field="form")
 
 
 def _found(path: Path) -> TraceForm:

@@ -110,7 +110,7 @@ class LineValues:
         response which no batch takes.
 
         Raises:
-            ConfigError: It is no list of zeros and ones, or not of length `of`.
+            ConfigError: It is not a list of zeros and ones, or not of length `of`.
         """
         mask = self.values.get(field)
         if mask is None or mask == []:

@@ -98,7 +98,7 @@ def _counters(found: Any) -> TrainingCounters:
     """
     Raises:
         KeyError: A counter is missing.
-        TypeError: The document is no object.
+        TypeError: The document is not an object.
         ValueError: A counter is not an integer.
     """
     counts = {name: found[name] for name in (field.name for field in fields(TrainingCounters))}

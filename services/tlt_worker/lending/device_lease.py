@@ -39,7 +39,7 @@ class DeviceLease:
             wanted: Whether the device is free and its trainer has something to learn.
 
         Returns:
-            Whether it was accepted; None: it is an old one, of which nothing need be said.
+            Whether it was accepted; None: it is out of date and needs no answer.
         """
         if lease.epoch <= self._ended or lease.epoch < self.epoch:
             return None

@@ -174,9 +174,9 @@ def _sizes(config: Json, states: tuple[str, ...]) -> Iterator[str]:
             return
     heads, groups = config["num_attention_heads"], kv_heads(config)
     if heads % groups:
-        yield f"its {heads} attention heads are no multiple of its {groups} key-value heads"
+        yield f"its {heads} attention heads are not a multiple of its {groups} key-value heads"
     if config.get("head_dim") is None and config["hidden_size"] % heads:
-        yield f"its hidden_size {config['hidden_size']} is no multiple of its {heads} attention heads"
+        yield f"its hidden_size {config['hidden_size']} is not a multiple of its {heads} attention heads"
     elif head_size(config) % 2:
         yield f"its head_dim is {head_size(config)}; accepted: an even number"
 
@@ -295,7 +295,7 @@ def _require_routing(config: Json, engine: EngineConfig) -> None:
     if routing is None:
         accepted = ", ".join(row.title for row in FAMILIES.values() if row.experts is not None)
         raise ConfigError(
-            "engine.return_routed_experts is true, and the model is no listed mixture of experts; accepted: "
+            "engine.return_routed_experts is true, but the worker knows no such mixture of experts; accepted: "
             f"{accepted}",
             field="engine.return_routed_experts",
         )

@@ -28,7 +28,7 @@ class Routing:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Routing | None":
-        """Return that of a model, given its config.json; None: it is no mixture of experts of the table."""
+        """Return that of a model, given its config.json; None: the table has no such mixture of experts."""
         family = listed(config)
         if family is None or family.experts is None:
             return None

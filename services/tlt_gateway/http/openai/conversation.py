@@ -171,7 +171,7 @@ class ConversationBody(Body):
 
         Raises:
             InvalidRequestError: There are none; the last one cannot be continued; a call is forced, which takes a
-                grammar; or a tool is no function.
+                grammar; or a tool is not a function.
         """
         if not self.messages:
             raise InvalidRequestError("messages is empty; accepted: at least one message", field="messages")

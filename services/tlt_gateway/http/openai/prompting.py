@@ -195,7 +195,7 @@ def _checked(place: int, token_ids: list[int], field: str) -> _Known:
     Check tokens of a request before they are decoded; whether the model has them is checked with the prompt.
 
     Raises:
-        InvalidRequestError: There are none, or one is no token.
+        InvalidRequestError: There are none, or one is not a token.
     """
     if not token_ids:
         raise InvalidRequestError(f"{field} is empty; accepted: at least one token", field=field)

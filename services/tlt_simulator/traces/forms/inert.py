@@ -77,7 +77,7 @@ def saved(path: Path) -> Any:
             with archive.open(infos[0]) as pickled:
                 return InertUnpickler(pickled).load()
     except (zipfile.BadZipFile, zlib.error, OSError, NotImplementedError) as error:
-        raise refused(str(path), "the file", "is no whole zip archive", accepted) from error
+        raise refused(str(path), "the file", "is not a complete zip archive", accepted) from error
     except (
         pickle.UnpicklingError,
         ArithmeticError,

@@ -103,7 +103,7 @@ def _rows(path: Path) -> Iterator[LineValues]:
                     number += 1
                     yield LineValues(f"{path}: row {number}", values)
         except (ArrowException, OSError, EOFError, zlib.error) as error:
-            raise refused(str(path), "the file", "is no whole table", "a Parquet file") from error
+            raise refused(str(path), "the file", "is not a complete table", "a Parquet file") from error
 
 
 def _text(row: LineValues, column: str, role: str) -> str:

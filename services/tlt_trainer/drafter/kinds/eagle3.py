@@ -106,7 +106,7 @@ class Eagle3Drafter(DraftModel):
 
     @torch.no_grad()
     def head_for(self, tokens_D: Tensor, head_VH: Tensor) -> Tensor:
-        """Return the head for other draft tokens. Tokens that are none now begin with their row of `head_VH`."""
+        """Return the head for other draft tokens. Tokens new to it begin with their row of `head_VH`."""
         head_DH = self.lm_head.weight
         return rows_for(tokens_D, head_DH, self.tokens, head_VH[tokens_D].to(head_DH))
 

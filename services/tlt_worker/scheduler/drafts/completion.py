@@ -47,7 +47,7 @@ class CacheCompletion:
         """
         Complete the drafter's cache at these positions, all of which the target has computed. Does not wait.
 
-        Positions of which nothing is stored are computed for nothing: which those are, the device knows.
+        Positions without stored states are computed, too, and dropped: only the device knows which those are.
         """
         if self.backlog:
             for group in passes(spans, max_tokens=PASS_TOKENS, max_stretches=self.max_requests):

@@ -18,7 +18,7 @@ from torch import Tensor
 from tlt_worker.scheduler.sampling.kernels import BLOCK, WARPS, draw_beyond
 
 
-# What differs between arms is no reason to compile: no round may wait for a compiler.
+# What differs between arms must not cause a compilation: no round may wait for a compiler.
 @triton.jit(do_not_specialize=["nodes", "row_stride", "node_stride"])  # type: ignore[untyped-decorator] # untyped
 def accept_row(  # type: ignore[no-untyped-def] # noqa: ANN201
     predicts, accept_index, kept_drafts, candidates, index, coins, last_coins, target, draft,  # noqa: ANN001

@@ -126,7 +126,7 @@ def test_other_files_of_lines_and_no_journal_are_refused(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="Not a directory"):
         journals_in(tmp_path / "file")
     (tmp_path / "rounds-worker-0.jsonl").touch()
-    with pytest.raises(ConfigError, match=r"rounds-worker-0\.jsonl is no file of a journal; accepted: SERVICE-ID"):
+    with pytest.raises(ConfigError, match=r"rounds-worker-0\.jsonl is not a file of a journal; accepted: SERVICE-ID"):
         journals_in(tmp_path)
 
 

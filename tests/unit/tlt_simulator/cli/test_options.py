@@ -39,7 +39,7 @@ def run(*arguments: str) -> Result:
         (["--trace", "missing.jsonl", "--prompts", "4"], "--prompts: only with --lengths"),
         (["--trace", "missing.jsonl"], "missing.jsonl"),
         (["--lengths", LENGTHS], "--gpus is required"),
-        (["--lengths", "normal:median=1"], "'normal' is no distribution"),
+        (["--lengths", "normal:median=1"], "'normal' is not a distribution"),
         ([*SMALL], "--card is required; accepted: --costs and --kv-room instead"),
         ([*SMALL, "--card", "h100"], "--model is required"),
         ([*SMALL, "--card", "v100", "--model", "7b"], "--card is 'v100'; accepted: a100-80"),

@@ -85,10 +85,10 @@ def test_another_seed_is_the_same_sweep(file: Path) -> None:
     ("line", "said"),
     [
         ("nothing", "is no JSON"),
-        ("[1]", "is no object"),
-        ('{"changes":{},"seed":0}', "is no result"),
-        ('{"changes":[],"seed":0,"without":{},"with_suite":{}}', "is no result"),
-        ('{"changes":{},"seed":"x","without":{},"with_suite":{}}', "is no result"),
+        ("[1]", "is not an object"),
+        ('{"changes":{},"seed":0}', "is not a result"),
+        ('{"changes":[],"seed":0,"without":{},"with_suite":{}}', "is not a result"),
+        ('{"changes":{},"seed":"x","without":{},"with_suite":{}}', "is not a result"),
     ],
 )
 def test_an_invalid_line_is_refused_with_its_number(file: Path, line: str, said: str) -> None:

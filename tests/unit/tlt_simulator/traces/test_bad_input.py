@@ -287,7 +287,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "log.jsonl")
-    assert "is no file" in refusal(tmp_path / "log.jsonl", form="lengths")
+    assert "is not a file" in refusal(tmp_path / "log.jsonl", form="lengths")
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
     assert "is missing" in refusal(tmp_path / "gone.jsonl")
 

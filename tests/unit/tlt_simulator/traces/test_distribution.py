@@ -89,15 +89,15 @@ def test_longer_stays_longer_when_the_distribution_is_bent(
 
 
 REFUSED = {
-    "": "'' is no distribution",
-    "lognormal": "is no distribution",
-    "normal:median=5": "'normal' is no distribution",
-    "lognormal:": "'' is no key",
+    "": "'' is not a distribution",
+    "lognormal": "is not a distribution",
+    "normal:median=5": "'normal' is not a distribution",
+    "lognormal:": "'' is not a key",
     "lognormal:p99=5": "median is missing",
     "lognormal:median=5000,p99=30000,cap": "cap is ''; accepted: a number",
     "lognormal:median=5k": "median is '5k'; accepted: a number",
     "lognormal:median=5,median=6": "median appears twice",
-    "lognormal:median=5,mode=6": "'mode' is no key",
+    "lognormal:median=5,mode=6": "'mode' is not a key",
     "lognormal:median=0": "median: ",
     "lognormal:median=-5": "median: ",
     "lognormal:median=nan": "median: ",

@@ -238,7 +238,7 @@ def test_a_table_is_refused_by_row_and_column(columns: Any, problem: str, tmp_pa
 @pytest.mark.parametrize("written", [b"", b"PAR1", b"PAR1" + bytes(99) + b"PAR1"])
 def test_a_table_that_is_damaged_is_refused(written: bytes, tmp_path: Path) -> None:
     (tmp_path / "completions_00001.parquet").write_bytes(written)
-    with pytest.raises(ConfigError, match="the file is no whole table"):
+    with pytest.raises(ConfigError, match="the file is not a complete table"):
         read_trace(tmp_path, tokenizer=tokenizer(tmp_path))
 
 

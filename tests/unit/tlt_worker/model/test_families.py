@@ -49,11 +49,11 @@ def test_the_served_families_are_run(family: str) -> None:
         ({"tie_word_embeddings": None}, "tie_word_embeddings in its config.json is None; accepted: a valid boolean"),
         ({"num_hidden_layers": 0}, "num_hidden_layers in its config.json is 0"),
         ({"max_position_embeddings": None}, "max_position_embeddings in its config.json is None"),
-        ({"num_key_value_heads": 3}, "no multiple of its 3 key-value heads"),
+        ({"num_key_value_heads": 3}, "not a multiple of its 3 key-value heads"),
         ({"head_dim": 7}, "its head_dim is 7; accepted: an even number"),
         (
             {"head_dim": None, "num_attention_heads": 6, "num_key_value_heads": 6},
-            "no multiple of its 6 attention heads",
+            "not a multiple of its 6 attention heads",
         ),
         ({"hidden_act": "gelu"}, "its hidden_act is 'gelu'"),
         ({"mlp_bias": True}, "its mlp_bias is True, which SGLang and transformers do not both follow"),

@@ -81,11 +81,11 @@ def test_what_a_model_routes_is_told_by_its_configuration(family: str, sparse: t
 def test_engines_that_cannot_return_experts_do_not_start() -> None:
     asked = EngineConfig(return_routed_experts=True)
     require_runnable(stated("qwen3_moe"), asked)
-    with pytest.raises(ConfigError, match=r"no listed mixture of experts; accepted: Qwen3-MoE, GLM") as raised:
+    with pytest.raises(ConfigError, match=r"knows no such mixture of experts; accepted: Qwen3-MoE, GLM") as raised:
         require_runnable(stated("qwen3"), asked)
     assert raised.value.field == "engine.return_routed_experts"
     unlisted = EngineConfig(return_routed_experts=True, allow_unlisted=True)
-    with pytest.raises(ConfigError, match=r"no listed mixture of experts"):
+    with pytest.raises(ConfigError, match=r"knows no such mixture of experts"):
         require_runnable(stated("qwen3_moe", architectures=["OtherMoeForCausalLM"]), unlisted)
     most = MAX_ROUTED_BYTES // 4  # two layers of two experts
     require_runnable(stated("qwen3_moe", max_position_embeddings=most), asked)
