@@ -228,7 +228,7 @@ class Gateway:
                 self._lengths.over(request)
 
     def _set_lending(self, lending: bool) -> None:
-        self._slots.placing.pack = self._config.pack_running if lending else 0
+        self._slots.placing.table.pack = self._config.pack_running if lending else 0
 
     def _queue_changed(self, queued: int) -> None:
         metrics.GATEWAY_QUEUED.set(queued)

@@ -16,7 +16,7 @@ from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
-from tlt_gateway.workers.routing import Candidate, choose
+from tlt_gateway.workers.routing import Candidate, RoutingTable
 from tlt_simulator.traces.drawn import Drawn
 
 FLEETS, SLOTS = (8, 32), 32
@@ -99,18 +99,20 @@ def play(workload: Workload, *, workers: int, pack: int, seed: int, device: Calc
 
 
 def _place(fleet: list[VirtualWorker], free_since: dict[int, float], now_s: float, pack: int) -> int:
-    candidates = [
-        Candidate(
-            worker_id=WorkerId(str(place)),
-            policy_version=PolicyVersion(0),
-            max_running=SLOTS,
-            slots=SLOTS,
-            assigned=len(worker.requests),
-            training=now_s - free_since[place] >= UNKNOWN_SETTLE_S,
+    table = RoutingTable(spill_load=SPILL_LOAD)
+    table.pack = pack
+    for place, worker in enumerate(fleet):
+        table.put(
+            Candidate(
+                worker_id=WorkerId(str(place)),
+                policy_version=PolicyVersion(0),
+                max_running=SLOTS,
+                slots=SLOTS,
+                assigned=len(worker.requests),
+                training=now_s - free_since[place] >= UNKNOWN_SETTLE_S,
+            )
         )
-        for place, worker in enumerate(fleet)
-    ]
-    chosen = choose(candidates, spill_load=SPILL_LOAD, pack=pack)
+    chosen = table.choose()
     assert chosen is not None  # noqa: S101 - a quarter of the slots is in use
     return int(chosen.worker_id)
 

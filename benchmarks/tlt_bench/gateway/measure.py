@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import psutil
 
-from tlt_bench.gateway import servers
+from tlt_bench.gateway import choosing, servers
 from tlt_bench.gateway.processes import process
+from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 from tlt_common.client import Client
 from tlt_common.domain.ids import RequestId
@@ -32,13 +33,18 @@ PACED_CHUNKS = 150
 
 
 def measure() -> Result:
-    """Compare the gateway with the bare server."""
+    """Compare the gateway with the bare server, and choosing a worker in fleets of several sizes."""
+    chosen = choosing.measure()
     with (
         process(servers.serve_bare) as (bare, bare_pid),
         process(servers.serve_worker) as (worker, _),
         process(servers.serve_gateway, worker) as (gateway, pid),
     ):
-        return asyncio.run(_measured(MeasuredLoad(bare, bare_pid), MeasuredLoad(gateway, pid)))
+        compared = asyncio.run(_measured(MeasuredLoad(bare, bare_pid), MeasuredLoad(gateway, pid)))
+    compared.merge(chosen)
+    return Result(
+        name="gateway", figures=compared.figures, spread=compared.spread, repeats=REPEATS, notes=compared.notes
+    )
 
 
 class MeasuredLoad(NamedTuple):
@@ -53,7 +59,7 @@ class MeasuredLoad(NamedTuple):
         return times.user + times.system
 
 
-async def _measured(bare_server: MeasuredLoad, gateway_server: MeasuredLoad) -> Result:
+async def _measured(bare_server: MeasuredLoad, gateway_server: MeasuredLoad) -> Figures:
     bare, gateway = bare_server.address, gateway_server.address
     async with Client(gateway) as client:
         await client.wait_ready(30)
@@ -83,7 +89,7 @@ async def _measured(bare_server: MeasuredLoad, gateway_server: MeasuredLoad) -> 
         "cpu_vs_bare_grpc": f"processor time of the gateway per response, {PACED_AT_ONCE} at a time, a round every "
         f"{1000 * servers.ROUND_S:g} ms, over that of the bare server",
     }
-    return Result(name="gateway", figures=figures, spread=spread, repeats=REPEATS, notes=notes)
+    return Figures(figures=figures, spread=spread, notes=notes)
 
 
 async def _rate(address: str) -> float:

@@ -1,13 +1,13 @@
 """Which workers have the beginning of a prompt cached, as far as this gateway sent it there. Pure."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
-from tlt_gateway.workers.routing import Candidate
+from tlt_gateway.workers.routing import Candidate, RoutingTable
 
 MAX_KNOWN = 65536
 """Sessions and prompts that are remembered, at about 0.5 KiB each; the longest unused ones are forgotten first."""
@@ -50,14 +50,14 @@ class Affinity:
         return len(self._known)
 
     def cached(
-        self, keys: Keys, candidates: Collection[Candidate], *, length: int, version: PolicyVersion, now_s: float
+        self, keys: Keys, table: RoutingTable, *, length: int, version: PolicyVersion, now_s: float
     ) -> dict[WorkerId, int]:
         """
         Return how many of a prompt's tokens each worker is likely to have cached, without workers that have none.
 
         Args:
             keys: As `keys_of` returns them.
-            candidates: The workers.
+            table: The workers that accept requests.
             length: Tokens of the prompt.
             version: Policy version served.
             now_s: The time.
@@ -68,14 +68,10 @@ class Affinity:
             known = self._known.get(key)
             if known is None or known.version != version:
                 continue
-            sent = known.workers
-            for one in candidates:
-                worker = one.worker_id
-                if worker in sent:
-                    tokens, lost_before = sent[worker]
-                    tokens = min(tokens, length)
-                    if lost_before == one.losses and tokens > found.get(worker, -1):
-                        found[worker] = tokens
+            for worker_id, (tokens, lost_before) in known.workers.items():
+                one = table.get(worker_id)
+                if one is not None and one.losses == lost_before:
+                    found[worker_id] = max(min(tokens, length), found.get(worker_id, 0))
         return found
 
     def sent(self, keys: Keys, to: Candidate, *, tokens: int, version: PolicyVersion, now_s: float) -> None:

@@ -1,27 +1,24 @@
 """Which worker gets the next request, by load, role and what workers have cached. Pure: times come from the caller."""
 
-from collections.abc import Collection
-
 from tlt_common.domain.ids import PolicyVersion
 from tlt_gateway.queue.affinity import Affinity, Keys
-from tlt_gateway.workers.routing import NOTHING, Candidate, choose
+from tlt_gateway.workers.routing import NOTHING, Candidate, RoutingTable
 
 
 class Placing:
     """
     Args:
-        spill_load: As for `choose`.
-        affinity_tokens: As for `choose`; None ignores what workers have cached.
+        spill_load: As for `RoutingTable`.
+        affinity_tokens: As for `RoutingTable.choose`; None ignores what workers have cached.
 
     Attributes:
-        pack: As for `choose`.
+        table: The workers that accept requests. Whoever knows them keeps it up to date.
     """
 
     def __init__(self, *, spill_load: float, affinity_tokens: int | None) -> None:
-        self._spill_load = spill_load
+        self.table = RoutingTable(spill_load=spill_load)
         self._affinity_tokens = affinity_tokens
         self._affinity = Affinity()
-        self.pack = 0
 
     @property
     def uses_keys(self) -> bool:
@@ -30,7 +27,6 @@ class Placing:
 
     def place(
         self,
-        candidates: Collection[Candidate],
         keys: Keys,
         *,
         prompt_tokens: int,
@@ -43,7 +39,6 @@ class Placing:
         Return the worker for a request, and remember that it has its tokens cached; None: none has room.
 
         Args:
-            candidates: Workers that accept requests.
             keys: By what the prompt is remembered.
             prompt_tokens: Tokens of the prompt.
             tokens: The same, with what there is of the response.
@@ -53,15 +48,8 @@ class Placing:
         """
         cached = NOTHING
         if keys:
-            cached = self._affinity.cached(keys, candidates, length=prompt_tokens, version=served, now_s=now_s)
-        chosen = choose(
-            candidates,
-            version=required,
-            spill_load=self._spill_load,
-            cached=cached,
-            affinity_tokens=self._affinity_tokens or 1,
-            pack=self.pack,
-        )
+            cached = self._affinity.cached(keys, self.table, length=prompt_tokens, version=served, now_s=now_s)
+        chosen = self.table.choose(version=required, cached=cached, affinity_tokens=self._affinity_tokens or 1)
         if chosen is not None:
             self._affinity.sent(keys, chosen, tokens=tokens, version=served, now_s=now_s)
         return chosen

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Hashable
 
+from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import NotFoundError
 from tlt_gateway.queue.affinity import keys_of
 from tlt_gateway.queue.placing import Placing
 from tlt_gateway.workers.pooled_worker import PooledWorker
-from tlt_gateway.workers.routing import Candidate, serves
+from tlt_gateway.workers.routing import serves
 from tlt_gateway.workers.worker_pool import WorkerPool
 
 
@@ -16,14 +17,19 @@ class WorkerSlots:
     """
     Args:
         pool: The workers.
-        spill_load: As for `choose`.
-        affinity_tokens: As for `choose`; None ignores what workers have cached.
+        spill_load: As for `Placing`.
+        affinity_tokens: As for `Placing`; None ignores what workers have cached.
     """
 
     def __init__(self, pool: WorkerPool, *, spill_load: float, affinity_tokens: int | None) -> None:
         self._pool = pool
         self.placing = Placing(spill_load=spill_load, affinity_tokens=affinity_tokens)
         """Decides."""
+        self._ids: dict[PooledWorker, WorkerId] = {}
+        """Of the workers that accept requests."""
+        self._workers: dict[WorkerId, PooledWorker] = {}
+        """Those in the table: the one that changed last if two have the same id."""
+        pool.when_changed(self._see)
 
     @property
     def absent_since_s(self) -> float | None:
@@ -33,7 +39,7 @@ class WorkerSlots:
     @property
     def free(self) -> int:
         """Number of requests that would run at once."""
-        return sum(candidate.free for candidate, _ in self.candidates())
+        return self.placing.table.free
 
     def acquire(self, prompt: Prompt) -> PooledWorker | None:
         """
@@ -50,12 +56,8 @@ class WorkerSlots:
                 f"prompt.policy_version is {prompt.policy_version}; accepted: {self._pool.version} (served), or unset",
                 field="prompt.policy_version",
             )
-        workers = self.candidates()
-        if not any(candidate.has_room for candidate, _ in workers):
-            return None
         chosen = self.placing.place(
-            [candidate for candidate, _ in workers],
-            keys_of(prompt) if self.placing.uses_keys else (),
+            keys_of(prompt) if self.placing.uses_keys and self.free else (),
             prompt_tokens=len(prompt.token_ids),
             tokens=len(prompt.token_ids) + len(prompt.prefix_token_ids),
             served=self._pool.version,
@@ -64,27 +66,37 @@ class WorkerSlots:
         )
         if chosen is None:
             return None
-        worker = next(worker for candidate, worker in workers if candidate is chosen)
+        worker = self._workers[chosen.worker_id]
         worker.assigned += 1
+        self._see(worker)
         worker.demands.changed()
         return worker
 
     @property
     def offer(self) -> Hashable:
         """What present workers serve: as long as it is the same, so is `may_ever_run` of every request."""
-        return self._pool.version, frozenset(candidate.policy_version for candidate, _ in self.candidates())
+        return self._pool.version, self.placing.table.versions
 
     def may_ever_run(self, prompt: Prompt) -> bool:
         """Whether a present worker would run a request if it had room. While there is none, nobody knows."""
         if prompt.policy_version is None:
             return True
-        workers = self.candidates()
-        return not workers or any(candidate.policy_version == self._pool.version for candidate, _ in workers)
+        versions = self.placing.table.versions
+        return not versions or self._pool.version in versions
 
     def release(self, worker: PooledWorker) -> None:
         """Release a slot."""
         worker.assigned -= 1
+        self._see(worker)
 
-    def candidates(self) -> list[tuple[Candidate, PooledWorker]]:
-        """Return the workers that accept requests, and how routing sees each."""
-        return [(candidate, worker) for worker in self._pool.workers if (candidate := worker.candidate())]
+    def _see(self, worker: PooledWorker) -> None:
+        """Update the table after a change of a worker."""
+        candidate, former = worker.candidate(), self._ids.pop(worker, None)
+        is_same = candidate is not None and candidate.worker_id == former
+        if former is not None and not is_same and self._workers.get(former) is worker:
+            del self._workers[former]
+            self.placing.table.drop(former)
+        if candidate is not None:
+            self._ids[worker] = candidate.worker_id
+            self._workers[candidate.worker_id] = worker
+            self.placing.table.put(candidate)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 
 from tlt_common.aio import Signal
@@ -129,12 +129,25 @@ class PooledWorker:
         return min(wanted, self.info.max_running) if self.info else wanted
 
 
-def count_states(workers: Iterable[PooledWorker]) -> None:
-    """Show how many workers are in each state."""
-    counts = Counter(worker.state for worker in workers)
-    for state in PooledState:
-        metrics.GATEWAY_WORKERS.labels(state=state).set(counts[state])
-    metrics.GATEWAY_READY_WORKERS.set(counts[PooledState.READY])
+class WorkerStates:
+    """How many workers are in each state, also as metrics."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[PooledState]()
+        for state in PooledState:
+            metrics.GATEWAY_WORKERS.labels(state=state).set(0)
+
+    def of(self, state: PooledState) -> int:
+        """Return the number of workers in a state."""
+        return self._counts[state]
+
+    def change(self, former: PooledState | None, state: PooledState | None) -> None:
+        """Count a worker's change of state; None: it is new, or gone."""
+        for one, change in ((former, -1), (state, 1)):
+            if one is not None:
+                self._counts[one] += change
+                metrics.GATEWAY_WORKERS.labels(state=one).set(self._counts[one])
+        metrics.GATEWAY_READY_WORKERS.set(self._counts[PooledState.READY])
 
 
 def count_lost(evidence: str) -> None:

@@ -16,7 +16,7 @@ from tlt_common.domain.weights import ReleaseId
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.workers.pause_lease import PauseLease
-from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker, count_lost, count_states
+from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker, WorkerStates, count_lost
 from tlt_gateway.workers.remote_worker import RemoteWorker
 from tlt_gateway.workers.silence import judge_silence, late
 
@@ -70,6 +70,10 @@ class WorkerPool:
         self._model_known = asyncio.Event()
         self._absent_since_s: float | None = asyncio.get_running_loop().time()
         self._on_room: Callable[[], None] = lambda: None
+        self._on_change: Callable[[PooledWorker], None] = lambda _: None
+        self._states = WorkerStates()
+        self._shared: dict[str, PooledWorker] = {}
+        """By address, those that other gateways have a share of."""
         self._pause: PauseLease | None = None
 
     @property
@@ -100,6 +104,10 @@ class WorkerPool:
     def when_room(self, callback: Callable[[], None]) -> None:
         """Set the callback that is called whenever a slot may have become available."""
         self._on_room = callback
+
+    def when_changed(self, callback: Callable[[PooledWorker], None]) -> None:
+        """Set the callback that is called whenever a worker has changed in what `PooledWorker.candidate` returns."""
+        self._on_change = callback
 
     @property
     def finds_stop_strings(self) -> bool:
@@ -156,9 +164,8 @@ class WorkerPool:
     def demand(self, queued: int) -> None:
         """Set the number of queued requests, from which the workers derive this gateway's share of their slots."""
         self._queued = queued
-        for worker in self._workers.values():
-            if worker.shared:
-                worker.demands.changed()
+        for worker in self._shared.values():
+            worker.demands.changed()
 
     async def fresh(self, worker: PooledWorker) -> WorkerInfo:
         """
@@ -223,6 +230,7 @@ class WorkerPool:
             pause=lambda: self._pause.current if self._pause else Pause(),
         )
         self._workers[address] = worker
+        self._states.change(None, worker.state)
         self._arrivals.put_nowait((worker, channel))
         return worker
 
@@ -234,7 +242,8 @@ class WorkerPool:
                 await asyncio.sleep(self._probe_s)
             # At once: listed again while its tasks and its connection end, the address is a new worker.
             del self._workers[worker.address]
-            count_states(self.workers)
+            self._shared.pop(worker.address, None)
+            self._states.change(worker.state, None)
             for task in beside:
                 task.cancel()
 
@@ -256,6 +265,11 @@ class WorkerPool:
         if self._pause is not None:
             self._pause.hear(report.pause)  # first of all: no request may start
         worker.heard(report)
+        self._on_change(worker)
+        if worker.shared:
+            self._shared[worker.address] = worker
+        else:
+            self._shared.pop(worker.address, None)
         info = report.info
         if worker.state is PooledState.LOST and asyncio.get_running_loop().time() < worker.usable_at_s:
             return
@@ -288,9 +302,10 @@ class WorkerPool:
             event(
                 "worker_state", worker=worker.name, address=worker.address, previous=worker.state, state=state, why=why
             )
+            self._states.change(worker.state, state)
         worker.state = state
-        count_states(self.workers)
-        if any(worker.state in {PooledState.READY, PooledState.BEHIND} for worker in self.workers):
+        self._on_change(worker)
+        if self._states.of(PooledState.READY) + self._states.of(PooledState.BEHIND):
             self._absent_since_s = None
         elif self._absent_since_s is None:
             self._absent_since_s = asyncio.get_running_loop().time()

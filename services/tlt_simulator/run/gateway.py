@@ -53,7 +53,6 @@ class SimGateway:
         self._costs = scenario.costs
         self._kv_room = scenario.fleet.kv_room
         self._workers = workers
-        self._candidates = [worker.candidate for worker in workers]
         self._by_id = {worker.worker_id: worker for worker in workers}
         self._coordinator = coordinator
         self._learning = learning
@@ -61,7 +60,10 @@ class SimGateway:
         self._on_idle = on_idle
         self._speeds = Speeds(scenario.costs, suite.engine, speculates=suite.speculation, seed=scenario.seed)
         self._placing = Placing(spill_load=suite.gateway.spill_load, affinity_tokens=AFFINITY_TOKENS)
-        self._placing.pack = suite.gateway.pack_running if suite.lending else 0
+        self._placing.table.pack = suite.gateway.pack_running if suite.lending else 0
+        for worker in workers:
+            worker.seen = self._placing.table.put
+            worker.changed()
         self._queue: FairQueue[SimRequest] = FairQueue()
         self._prefilled = [set[int]() for _ in workers]
         self._serials = [0] * len(workers)
@@ -115,7 +117,6 @@ class SimGateway:
     def _place(self, request: SimRequest) -> bool:
         sample = request.sample
         chosen = self._placing.place(
-            self._candidates,
             (sample.prompt,),
             prompt_tokens=sample.prompt_tokens,
             tokens=round(request.kv_tokens),

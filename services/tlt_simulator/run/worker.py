@@ -32,7 +32,7 @@ class SimWorker:
         training_s: Seconds that its trainer has computed, on the first of its devices.
         policy: Version of the weights.
         drafter: Version of the loaded drafter.
-        candidate: How the gateway sees it; kept up to date.
+        seen: Called with how the gateway sees it, whenever that has changed.
         gave_up: Whether its KV cache was full since the last request ended.
     """
 
@@ -57,13 +57,7 @@ class SimWorker:
         self._busy = ExitStack()
         self._updating = ExitStack()
         self._tenant = 0
-        self.candidate = Candidate(
-            worker_id=self.worker_id,
-            policy_version=self.policy,
-            max_running=fleet.slots,
-            slots=fleet.slots,
-            assigned=0,
-        )
+        self.seen: Callable[[Candidate], None] = lambda _: None
         self.activity.on_transition(self._turned)
 
     @property
@@ -158,11 +152,17 @@ class SimWorker:
 
     def changed(self) -> None:
         """Note that the gateway sees it otherwise from now on."""
-        seen, running = self.candidate, len(self.batch)
-        seen.policy_version = self.policy
-        seen.slots = running if self.is_full else self._fleet.slots
-        seen.assigned = running
-        seen.training = self.activity.tenancy is not Tenancy.NONE
+        running, slots = len(self.batch), self._fleet.slots
+        self.seen(
+            Candidate(
+                worker_id=self.worker_id,
+                policy_version=self.policy,
+                max_running=slots,
+                slots=running if self.is_full else slots,
+                assigned=running,
+                training=self.activity.tenancy is not Tenancy.NONE,
+            )
+        )
 
     @property
     def _training_now_s(self) -> float:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_gateway.queue.affinity import Affinity, keys_of
-from tlt_gateway.workers.routing import Candidate
+from tlt_gateway.workers.routing import Candidate, RoutingTable
 
 OLD, NEW = PolicyVersion(0), PolicyVersion(1)
 
@@ -29,7 +29,10 @@ def sent(affinity: Affinity, prompt: Prompt, to: Candidate, *, owner: str = "me"
 def cached(
     affinity: Affinity, prompt: Prompt, candidates: Sequence[Candidate], *, owner: str = "me", **at: Any
 ) -> dict[WorkerId, int]:
-    return affinity.cached(keys_of(replace(prompt, owner=owner)), candidates, length=len(prompt.token_ids), **at)
+    table = RoutingTable(spill_load=0.25)
+    for candidate in candidates:
+        table.put(candidate)
+    return affinity.cached(keys_of(replace(prompt, owner=owner)), table, length=len(prompt.token_ids), **at)
 
 
 A, B = worker("a"), worker("b")

@@ -1,5 +1,6 @@
 """Which worker gets a request that requires a policy version, 0 like any other."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -40,7 +41,11 @@ def worker(version: int, *, slots: int = 1) -> PooledWorker:
 
 
 def slots(served: int, *workers: PooledWorker) -> WorkerSlots:
-    pool = SimpleNamespace(version=PolicyVersion(served), workers=workers, absent_since_s=None)
+    def when_changed(callback: Callable[[PooledWorker], None]) -> None:
+        for worker in workers:
+            callback(worker)
+
+    pool = SimpleNamespace(version=PolicyVersion(served), when_changed=when_changed, absent_since_s=None)
     return WorkerSlots(cast("WorkerPool", pool), spill_load=0.25, affinity_tokens=None)
 
 

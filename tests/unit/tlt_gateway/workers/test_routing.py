@@ -1,12 +1,35 @@
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_gateway.workers.routing import Candidate, choose
+from tlt_gateway.workers.routing import NOTHING, Candidate, RoutingTable
 
 SPILL = 0.25
+
+
+def table(fleet: Sequence[Candidate], *, spill_load: float = SPILL, pack: int = 0) -> RoutingTable:
+    made = RoutingTable(spill_load=spill_load)
+    made.pack = pack
+    for candidate in fleet:
+        made.put(candidate)
+    return made
+
+
+def choose(
+    fleet: Sequence[Candidate],
+    *,
+    version: PolicyVersion | None = None,
+    spill_load: float,
+    cached: Mapping[WorkerId, int] = NOTHING,
+    affinity_tokens: int = 1,
+    pack: int = 0,
+) -> Candidate | None:
+    """Return the choice of a table that has never seen anything else."""
+    made = table(fleet, spill_load=spill_load, pack=pack)
+    return made.choose(version=version, cached=cached, affinity_tokens=affinity_tokens)
 
 
 @st.composite
@@ -173,18 +196,66 @@ def test_packing_takes_no_worker_from_training_and_fills_none_beyond_its_number(
         assert not packed.training
 
 
-def by_its_description(fleet: list[Candidate], version: PolicyVersion | None, pack: int) -> Candidate | None:
-    """The choice without what is cached, in as many passes as its description has sentences."""
+def by_its_description(
+    fleet: Sequence[Candidate], version: PolicyVersion | None, pack: int, cached: Mapping[WorkerId, int]
+) -> Candidate | None:
+    """The choice in as many passes over the fleet as its description has sentences."""
     suitable = [c for c in fleet if c.has_room and version in {None, c.policy_version}]
     serving = [c for c in suitable if not c.training and c.load <= SPILL]
     if begun := [c for c in suitable if 0 < c.running < pack and not c.training]:
-        return max(begun, key=lambda c: (c.running, c.worker_id))
-    return min(serving or suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
+        least = min(begun, key=lambda c: (-c.running, c.worker_id))
+    elif suitable:
+        least = min(serving or suitable, key=lambda c: (c.load, c.training, c.worker_id))
+    else:
+        return None
+    holders = [
+        c
+        for c in suitable
+        if c.worker_id in cached
+        and c.training <= least.training
+        and (c.load - least.load) * c.max_running * 256 <= cached[c.worker_id]
+    ]
+    return max(holders, key=lambda c: (cached[c.worker_id], -c.load, c.worker_id), default=least)
 
 
-@given(fleets(), st.none() | st.integers(0, 1).map(PolicyVersion), st.integers(0, 8))
-def test_one_pass_chooses_what_its_description_says(
-    fleet: list[Candidate], version: PolicyVersion | None, pack: int
+versions = st.none() | st.integers(0, 1).map(PolicyVersion)
+caches = st.dictionaries(st.sampled_from([WorkerId(f"w{i}") for i in range(6)]), st.integers(1, 4000))
+
+
+@given(fleets(), versions, st.integers(0, 8), caches)
+def test_a_choice_is_what_its_description_says(
+    fleet: list[Candidate], version: PolicyVersion | None, pack: int, cached: dict[WorkerId, int]
 ) -> None:
-    found = choose(fleet, version=version, spill_load=SPILL, pack=pack)
-    assert found == by_its_description(fleet, version, pack)
+    found = choose(fleet, version=version, spill_load=SPILL, pack=pack, cached=cached, affinity_tokens=256)
+    assert found == by_its_description(fleet, version, pack, cached)
+
+
+@given(st.lists(fleets() | st.integers(0, 5) | st.integers(6, 9), max_size=12), versions, caches)
+def test_a_table_with_a_past_chooses_as_a_new_one(
+    changes: list[list[Candidate] | int], version: PolicyVersion | None, cached: dict[WorkerId, int]
+) -> None:
+    kept, now, pack = table([]), dict[WorkerId, Candidate](), 0
+    for change in changes:
+        if isinstance(change, list):
+            for one in change:
+                kept.put(one)
+                now[one.worker_id] = one
+        elif change <= 5:
+            kept.drop(WorkerId(f"w{change}"))
+            now.pop(WorkerId(f"w{change}"), None)
+        else:
+            kept.pack = pack = change - 6
+        fleet = list(now.values())
+        found = kept.choose(version=version, cached=cached, affinity_tokens=256)
+        assert found == by_its_description(fleet, version, pack, cached)
+        assert kept.free == sum(c.free for c in fleet)
+        assert kept.versions == {c.policy_version for c in fleet}
+        assert len(kept) == len(fleet)
+
+
+def test_a_worker_that_changes_for_ever_takes_no_more_room() -> None:
+    kept = table([one("a"), one("b")])
+    for number in range(1000):
+        kept.put(one("a", assigned=number % 8))
+    (orders,) = kept._orders.values()
+    assert len(orders.least._heap) < 20
