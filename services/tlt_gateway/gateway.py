@@ -29,11 +29,11 @@ from tlt_gateway.journal.journal import GatewayJournal
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits
 from tlt_gateway.queue.slots import WorkerSlots
-from tlt_gateway.requests.across import abort_on
 from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.requests.lengths import RequestLengths
+from tlt_gateway.requests.other_gateways import abort_on
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RunningRequest
 from tlt_gateway.weights.collected_updates import CollectedUpdates

@@ -10,7 +10,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.requests.requests import Requests
-from tlt_gateway.workers.pause_lease import PauseLease
+from tlt_gateway.workers.fleet_pause import FleetPause
 from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 
@@ -45,7 +45,7 @@ class Pauses:
         self._requests = requests
         self._peers = peers
         self._told = changed
-        self._lease = PauseLease(max_s, self._changed)
+        self._lease = FleetPause(max_s, self._changed)
         pool.share_pause(self._lease)
 
     @property

@@ -26,8 +26,8 @@ from tlt_common.telemetry.log import get_logger
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import Reservation
 from tlt_gateway.queue.room import Room
-from tlt_gateway.requests.across import learn_of
 from tlt_gateway.requests.keeping import keep_key, taken
+from tlt_gateway.requests.other_gateways import learn_of
 from tlt_gateway.requests.request_metrics import RequestMetrics
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import Ending, RequestStage, RunningRequest

@@ -15,7 +15,7 @@ from tlt_common.domain.pause import Pause
 from tlt_common.domain.weights import ReleaseId
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.workers.pause_lease import PauseLease
+from tlt_gateway.workers.fleet_pause import FleetPause
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker, WorkerStates, count_lost
 from tlt_gateway.workers.remote_worker import RemoteWorker
 from tlt_gateway.workers.silence import judge_silence, late
@@ -74,7 +74,7 @@ class WorkerPool:
         self._states = WorkerStates()
         self._shared: dict[str, PooledWorker] = {}
         """By address, those that other gateways have a share of."""
-        self._pause: PauseLease | None = None
+        self._pause: FleetPause | None = None
 
     @property
     def version(self) -> PolicyVersion:
@@ -152,7 +152,7 @@ class WorkerPool:
         for address in listed - self._workers.keys():
             self._add(address)
 
-    def share_pause(self, lease: PauseLease) -> None:
+    def share_pause(self, lease: FleetPause) -> None:
         """Set the pause that workers are told, and that they tell."""
         self._pause = lease
 

@@ -9,7 +9,7 @@ from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, write_j
 from tlt_simulator.costs import files
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.fit.beyond import beyond
+from tlt_simulator.fit.extrapolation import extrapolations
 from tlt_simulator.fit.fitting import UNKNOWN, fit_journal
 from tlt_simulator.fit.held_out import held_out as held_out_of
 from tlt_simulator.fit.shown import fitted_lines, fitted_values, held_out_lines, held_out_values
@@ -49,7 +49,7 @@ def fit(
     else:
         fitted = fit_journal(directory, base=base, seed=seed)
         own = Scenario(name="journal", fleet=fitted.fleet, trainer=fitted.trainer, costs=fitted.costs)
-        outside = beyond(own, fitted.trace)
+        outside = extrapolations(own, fitted.trace)
         values, lines = fitted_values(fitted, outside), list(fitted_lines(fitted, outside))
     if save is not None:
         files.save(fitted.costs, save)

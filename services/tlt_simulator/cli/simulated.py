@@ -2,7 +2,7 @@
 
 from tlt_simulator.cli.prepared import PreparedRun
 from tlt_simulator.cli.progress import Phases
-from tlt_simulator.fit.beyond import beyond
+from tlt_simulator.fit.extrapolation import extrapolations
 from tlt_simulator.report import interval, sensitivity, what_to_set
 from tlt_simulator.report.findings import Findings, PublishedRow, measured_time
 from tlt_simulator.report.sample import sample_size, sampled
@@ -21,7 +21,7 @@ def simulated(found: PreparedRun, begin: Phases, *, quick: bool, sample: int | N
         processes: How many simulations run at a time.
     """
     scenario, trace = found.scenario, found.trace
-    notes = (*found.notes, *(f"extrapolated: {what}" for what in beyond(scenario, trace)))
+    notes = (*found.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace)))
     comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
     published = tuple[PublishedRow, ...]()
     if found.row is not None:

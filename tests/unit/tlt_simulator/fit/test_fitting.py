@@ -21,7 +21,7 @@ from tlt_common.journal.gateway_lines import PrefillLine, RoundsLine, UpdateLine
 from tlt_simulator.costs.figure import Source
 from tlt_simulator.costs.files import load, save
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.fit.beyond import beyond
+from tlt_simulator.fit.extrapolation import extrapolations
 from tlt_simulator.fit.fitting import fit_journal
 from tlt_simulator.scenario import Scenario
 
@@ -201,14 +201,14 @@ def test_a_gateway_alone_tells_what_it_can(tmp_path: Path) -> None:
 def test_what_a_simulation_would_extrapolate_is_named(tmp_path: Path) -> None:
     fitted = fit_journal(recording().write(tmp_path))
     scenario = Scenario(name="n", fleet=fitted.fleet, trainer=fitted.trainer, costs=fitted.costs)
-    (drafter,) = beyond(scenario, fitted.trace)
+    (drafter,) = extrapolations(scenario, fitted.trace)
     assert drafter.startswith("drafters: the first draft is accepted with up to 0.9")
-    assert beyond(scenario.plain, fitted.trace) == ()
+    assert extrapolations(scenario.plain, fitted.trace) == ()
     larger = scenario.model_copy(update={"fleet": fitted.fleet.model_copy(update={"workers": 64})})
-    assert beyond(larger, fitted.trace) == ("workers: up to 64; fitted to 2 at most", drafter)
+    assert extrapolations(larger, fitted.trace) == ("workers: up to 64; fitted to 2 at most", drafter)
     longest = replace(fitted.trace.steps[0].samples[0], tokens=30_000)
     longer = replace(fitted.trace, steps=(replace(fitted.trace.steps[0], samples=(longest,)),))
-    assert [what.split(":")[0] for what in beyond(scenario, longer)][:2] == [
+    assert [what.split(":")[0] for what in extrapolations(scenario, longer)][:2] == [
         "tokens in a worker's KV cache",
         "tokens of a response",
     ]
@@ -225,7 +225,7 @@ def test_costs_keep_what_they_were_fitted_to_in_a_file(tmp_path: Path) -> None:
 def test_calculated_costs_extrapolate_nothing_since_they_were_fitted_to_nothing(tmp_path: Path) -> None:
     fitted = fit_journal(recording().write(tmp_path))
     scenario = Scenario(name="n", fleet=fitted.fleet, trainer=fitted.trainer, costs=calculated("h100", "7b"))
-    assert beyond(scenario, fitted.trace) == ()
+    assert extrapolations(scenario, fitted.trace) == ()
 
 
 def _new(parent: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a gateway does with requests and versions that other gateways know of."""
+"""Requests and policy versions that other gateways of the fleet handle: aborts and updates that go beyond this one."""
 
 import asyncio
 from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from tlt_common.domain.pause import Pause
 from tlt_common.weights.update_key import rising
 
 
-class PauseLease:
+class FleetPause:
     """
     Of two pauses, the one with the higher epoch holds, wherever it was made. Gateways tell each other through the
     workers, which keep the latest one, so a gateway that restarts, or that a call did not reach, learns of it.

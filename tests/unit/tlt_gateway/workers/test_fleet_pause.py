@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import Epoch
 from tlt_common.domain.pause import Pause
-from tlt_gateway.workers.pause_lease import PauseLease
+from tlt_gateway.workers.fleet_pause import FleetPause
 
 pytestmark = pytest.mark.looptime
 
@@ -19,9 +19,9 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def lease(max_s: float | None, told: list[tuple[bool, bool]] | None = None) -> PauseLease:
+def lease(max_s: float | None, told: list[tuple[bool, bool]] | None = None) -> FleetPause:
     """Return a lease that records whether it holds, and whether it expired."""
-    made = PauseLease(max_s, lambda expired: told.append((made.holds, expired)) if told is not None else None)
+    made = FleetPause(max_s, lambda expired: told.append((made.holds, expired)) if told is not None else None)
     return made
 
 

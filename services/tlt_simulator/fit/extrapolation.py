@@ -1,4 +1,4 @@
-"""What a simulation with fitted costs extrapolates. Pure."""
+"""Where a simulation goes beyond the run to which its costs were fitted. Pure."""
 
 from typing import Final
 
@@ -11,8 +11,8 @@ BETTER: Final = 0.05
 """By which a drafter may be better than those that were seen."""
 
 
-def beyond(scenario: Scenario, trace: RunTrace) -> tuple[str, ...]:
-    """Return what a simulation of this is outside of what its costs were fitted to; empty if they were not."""
+def extrapolations(scenario: Scenario, trace: RunTrace) -> tuple[str, ...]:
+    """Return where a simulation goes beyond the range of its fitted costs; empty if they were not fitted."""
     seen, fleet, found = scenario.costs.fitted_to, scenario.fleet, list[str]()
     if seen is None:
         return ()
