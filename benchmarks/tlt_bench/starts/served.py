@@ -103,7 +103,7 @@ def _up(model: Path, port: int) -> Iterator[None]:
     try:
         yield
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # a job in the background ignores SIGINT, and so do its children
         process.wait(STOP_S)
 
 
