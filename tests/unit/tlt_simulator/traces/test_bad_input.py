@@ -242,7 +242,7 @@ def test_a_form_is_not_guessed(tmp_path: Path) -> None:
     assert "mooncake" in message
     assert "lengths" in message
     assert "no known form" in refusal(json_lines(tmp_path / "none.jsonl", {"a": 1}))
-    assert "no form of a log" in refusal(both, form="verk")
+    assert "not a form of log" in refusal(both, form="verk")
     assert "is missing" in refusal(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     assert "no known form" in refusal(tmp_path / "empty")
