@@ -1,8 +1,8 @@
 """The life of a request: validate it, assign it to a worker, stream it, move it when its worker is lost, end it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from hashlib import sha256
 
@@ -32,6 +32,7 @@ from tlt_gateway.requests.request_metrics import RequestMetrics
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import Ending, RequestStage, RunningRequest
 from tlt_gateway.workers.pooled_worker import PooledWorker
+from tlt_gateway.workers.response_stream import ResponseStream
 from tlt_gateway.workers.worker_pool import WorkerPool
 
 log = get_logger(__name__)
@@ -173,15 +174,16 @@ class Dispatch:
                 first=request.waits_first,
             ) as worker:
                 try:
-                    async with aclosing(self._from_worker(request, worker)) as chunks:
-                        async for received in chunks:
-                            chunk = request.received(received)
-                            fresh = transcript.fresh(chunk)
-                            yield transcript.add(fresh)
-                            if fresh is not chunk:
-                                raise _stale(request)
-                            if transcript.finish_reason is None:
-                                self._require_wanted(request)
+                    with self._running_on(worker, request) as response:
+                        async with aclosing(response.chunks()) as chunks:
+                            async for received in chunks:
+                                chunk = request.received(received)
+                                fresh = transcript.fresh(chunk)
+                                yield transcript.add(fresh)
+                                if fresh is not chunk:
+                                    raise _stale(request)
+                                if transcript.finish_reason is None:
+                                    self._require_wanted(request)
                     if request.stage is RequestStage.MOVED:
                         self._handed_over(transcript, worker)
                 except DrainingError:  # nothing was generated: queue the request again, ahead of others
@@ -193,13 +195,13 @@ class Dispatch:
         if not transcript.closed:
             yield transcript.end(transcript.finish_reason)
 
-    async def _from_worker(self, request: RunningRequest, worker: PooledWorker) -> AsyncGenerator[TokenChunk, None]:
+    @contextmanager
+    def _running_on(self, worker: PooledWorker, request: RunningRequest) -> Iterator[ResponseStream]:
         """
-        Stream from one worker.
+        Record within the block that a request runs on a worker; return the rest of its response.
 
         Raises:
-            AbortedError: The request was ended before or during the stream.
-            UnavailableError: The worker is lost, or ended the stream before the response was complete.
+            AbortedError: The request was ended before.
         """
         self._require_wanted(request)  # it may be aborted between assignment and start
         rest = request.transcript.rest()
@@ -218,9 +220,7 @@ class Dispatch:
         request.begin(worker, attempt, response, now_s=asyncio.get_running_loop().time())
         metrics.GATEWAY_RUNNING.inc()
         try:
-            async with aclosing(response.chunks()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            yield response
         finally:
             request.ended(now_s=asyncio.get_running_loop().time())
             self._requests.left()
