@@ -21,7 +21,6 @@ POSITIVE = {
 
 
 OTHERS = {
-    "benchmarks/tlt_bench/arms/profile.py": {"seed"},  # whether there is one
     "services/tlt_coordinator/kube/client.py": {"version"},  # texts of Kubernetes
     "services/tlt_coordinator/kube/leader_lease.py": {"version"},
     "services/tlt_simulator/fit/fitting.py": {"base"},  # scenarios, tensors and versions of drafters: 0 means none

@@ -6,14 +6,11 @@ from typing import Annotated
 import typer
 
 from tlt_bench.adapt.cli import adapt
-from tlt_bench.bubble.cli import bubble
 from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
-from tlt_bench.curves.cli import curves
 from tlt_bench.lease.cli import lease
 from tlt_bench.neighbor.cli import neighbor
 from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
-from tlt_bench.page.cli import page
 from tlt_bench.simulate.cli import simulate
 from tlt_bench.starts.cli import starts
 from tlt_bench.train.cli import train
@@ -157,7 +154,7 @@ def engine(
     part: Annotated[
         list[str] | None,
         typer.Option(
-            help="off, speed, adaptive, ngram, batches, stock, grid or profile; repeatable. Default: the first four."
+            help="off, speed, adaptive, ngram, batches, stock or grid; repeatable. Default: the first four."
         ),
     ] = None,
     temperature: Annotated[
@@ -170,8 +167,7 @@ def engine(
     Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
     likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8. batches: the
     bandit and its arms against off by batch size; also with --drafter none. stock: arms against SGLang's own
-    speculation with the same drafter. grid: what a round of each arm costs, in rounds of off. profile: CPU
-    milliseconds of a round's stages in the scheduler's thread.
+    speculation with the same drafter. grid: what a round of each arm costs, in rounds of off.
     """
     from tlt_bench.arms.engine import DEFAULT_PARTS, PARTS, measure
     from tlt_bench.arms.grid import accept_lengths_in
@@ -258,9 +254,6 @@ app.command()(turns)
 app.command()(neighbor)
 app.command()(adapt)
 app.command()(capture)
-app.command()(curves)
-app.command()(bubble)
-app.command()(page)
 app.command()(simulate)
 
 
@@ -276,7 +269,7 @@ def trace(
     drafter: DrafterOf = None,
 ) -> None:
     """
-    Record rounds of randomly drawn arms, for `tlt tuner replay`: about 5 minutes.
+    Record rounds of randomly drawn arms, for `tlt bench tuner --trace`: about 5 minutes.
 
     A serving engine tries other arms only when its bandit explores, so a replay of its own trace has little data
     on them.

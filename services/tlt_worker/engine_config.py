@@ -132,8 +132,8 @@ class EngineConfig(Frozen):
     token, 1.5 KiB for Qwen3-30B-A3B. On a GPU, experts run on SGLang's Triton kernels: its others do not tell what they
     chose."""
     trace: Path | None = None
-    """File to which every decoding round is recorded, for `tlt tuner replay`. Each worker adds a dash and its id to the
-    name, before the suffix. Null: no trace."""
+    """File to which every decoding round is recorded, for `tlt bench tuner --trace`. Each worker adds a dash and its id
+    to the name, before the suffix. Null: no trace."""
     trace_bytes: int = Field(64 * MIB, ge=MIB)
     """Maximum size of a worker's trace in bytes: the current file plus the previous one, with .1 at the end."""
 

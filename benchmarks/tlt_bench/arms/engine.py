@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tlt_bench.arms import adaptive, batches, grid, off, profile, speed, versus
+from tlt_bench.arms import adaptive, batches, grid, off, speed, versus
 from tlt_bench.engines.bench_engine import BenchEngine, started
 from tlt_bench.engines.commands import StartEngine, StockSpeculation
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
-from tlt_bench.stages.plugin import STAGES_VARIABLE
 from tlt_bench.workload import LONGEST_TOKENS
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.engine_config import EngineConfig
@@ -28,10 +27,10 @@ RETRIEVAL = "ngram-7"
 STOCK_CHAINS = ("chain-3", "chain-7")
 """Compared with SGLang's own speculation."""
 
-PARTS = ("off", "speed", "adaptive", "ngram", "batches", "stock", "grid", "profile")
+PARTS = ("off", "speed", "adaptive", "ngram", "batches", "stock", "grid")
 DEFAULT_PARTS = PARTS[:4]
 """The others compare more arms than most callers have questions about, in engines of their own."""
-NEED_DRAFTER = ("speed", "stock", "grid", "profile")
+NEED_DRAFTER = ("speed", "stock", "grid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +43,14 @@ class ArmsPlan:
     batches: batches.BatchesPlan
     versus: versus.VersusPlan
     grid: grid.GridPlan
-    profile: profile.ProfilePlan
 
 
 FULL = ArmsPlan(
     off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, batches=batches.FULL, versus=versus.FULL, grid=grid.FULL,
-    profile=profile.FULL,
 )  # fmt: skip
 QUICK = ArmsPlan(
     off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, batches=batches.QUICK, versus=versus.QUICK,
-    grid=grid.QUICK, profile=profile.QUICK,
+    grid=grid.QUICK,
 )  # fmt: skip
 
 
@@ -108,7 +105,7 @@ async def _measure(
     temperature: float,
 ) -> tuple[Figures, str]:
     ready = await prepared(target, scratch)
-    sides = _Sides(ready, target.accelerator, stages=scratch / "stages.jsonl", temperature=temperature)
+    sides = _Sides(ready, target.accelerator, temperature=temperature)
     found = Figures()
     if "off" in parts:
         found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
@@ -129,17 +126,14 @@ async def _measure(
     if "grid" in parts:
         async with started(sides.grid):
             found.merge(await grid.measure_grid(sides.grid, sides.grid_arms, plan.grid, accept_lengths))
-    if "profile" in parts:
-        async with started(sides.timed):
-            found.merge(await profile.measure_profile(sides.timed, sides.stages, plan.profile))
-    ran = (sides.ours, sides.adaptive, sides.retrieval, sides.grid, sides.timed)
+    ran = (sides.ours, sides.adaptive, sides.retrieval, sides.grid)
     return found, next(side.detail for side in ran if side.detail)
 
 
 class _Sides:
     """Engines of the benchmark, not yet started."""
 
-    def __init__(self, ready: Prepared, accelerator: Accelerator, *, stages: Path, temperature: float) -> None:
+    def __init__(self, ready: Prepared, accelerator: Accelerator, *, temperature: float) -> None:
         engine = partial(BenchEngine, temperature=temperature)
         defaults = profile_of(EngineConfig(), accelerator).arms
         self.defaults = tuple(arm.name for arm in defaults if ready.drafter is not None or not arm.needs_drafter)
@@ -168,9 +162,6 @@ class _Sides:
         }
         self.grid_arms = ("off", *grid.CHAINS, *(grid.TREES if trees else ()))
         self.grid = engine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)
-        self.stages = stages
-        timed = {**ready.variables, STAGES_VARIABLE: str(stages)}
-        self.timed = engine("timed", ready.start(profile.ARMS, context_length=context), timed)
         self.adaptive = engine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)
         looks_up = ready.start(("off", RETRIEVAL), context_length=context, with_drafter=False)
         self.retrieval = engine("retrieval", looks_up, ready.variables)

@@ -1,4 +1,4 @@
-"""`tlt bench trace`: record rounds of every arm at every batch size, for `tlt tuner replay`."""
+"""`tlt bench trace`: record rounds of every arm at every batch size, for `tlt bench tuner --trace`."""
 
 import asyncio
 import random

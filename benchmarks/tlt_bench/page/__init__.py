@@ -1,1 +1,1 @@
-"""`tlt bench page`: the coordinator's page in a browser, over simulated fleets."""
+"""The coordinator's page over simulated fleets, for its tests and its picture."""

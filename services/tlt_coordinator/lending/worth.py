@@ -14,7 +14,7 @@ from tlt_common.domain.ids import WorkerId
 
 TOGETHER = 0.06
 """Power of the number of trainers with which their gain per second grows: two learn 1.04 times as fast as one, more
-than four no faster (`tlt bench train --trainers`, accept_per_second_2, _4, _8)."""
+than four no faster (docs/results/services.md)."""
 COUNTS = 0.01
 """Minimum gain that makes a lease worthwhile, in held-out tokens per round: the trainers' `pay.gain`."""
 LASTING_PASSES = 15.0

@@ -80,7 +80,7 @@ class CostModel(Frozen):
         low=0.0,
         high=0.5,
         source=Source.ASSUMED,
-        of="measured on CPUs with small drafters (tlt bench train --trainers)",
+        of="measured on CPUs with small drafters (docs/results/services.md)",
     )
     """Power of the number of trainers with which they learn faster together."""
     lasting_passes: CostFigure = CostFigure(

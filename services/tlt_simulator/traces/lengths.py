@@ -13,7 +13,7 @@ from tlt_simulator.traces.values import MAX_TOKENS
 
 Z90, Z99 = NormalDist().inv_cdf(0.9), NormalDist().inv_cdf(0.99)
 OF_PROMPT, OF_EPOCH, OF_CHANCE = 0.6, 0.1, 0.5
-"""How the logarithm spreads unless it is given: as in THINKING of benchmarks/tlt_bench/bubble/workloads.py."""
+"""How the logarithm spreads unless it is given: as the lengths of a reasoning model do."""
 MAX_SPREAD = 5.0
 
 

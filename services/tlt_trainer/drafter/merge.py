@@ -5,7 +5,7 @@ All start equal (`Drafter` is seeded) and follow the newest published drafter. A
 then to the newest drafter, scaled by its share of the tokens that both have seen: the progress of others is kept whole.
 A mean would take some of it back at every merge, and more of the own progress is too large a step for many trainers:
 with half of it at least, eight reach 3.1 tokens per round where they reach 4.7 with their shares (a chain of 7, after
-60 k tokens in all, merged every 4 k). `tlt bench train --trainers` compares it with the mean and other ways.
+60 k tokens in all, merged every 4 k).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Trace of rounds written to a file, for `tlt tuner replay`."""
+"""Trace of rounds written to a file, for `tlt bench tuner --trace`."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,14 +1,11 @@
-"""`tlt tuner replay`, on good files and bad ones."""
+"""Traces are read from good files, and bad ones are refused."""
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.unit.tlt_bench.replay.worlds import made_world
-from tlt_bench.replay.cli import app
 from tlt_bench.replay.reading import read_trace
 from tlt_common.bandit.round_trace import header, line_of
 from tlt_common.errors import ConfigError
@@ -20,21 +17,6 @@ def trace(tmp_path: Path) -> Path:
     rounds = made_world(rounds_each=20).rounds
     path.write_text("\n".join([header(device="cpu"), *map(line_of, rounds)]))
     return path
-
-
-def test_a_replay_tells_regret_rounds_and_switches(trace: Path) -> None:
-    result = CliRunner().invoke(app, ["replay", str(trace), "--repeats", "2"])
-    assert result.exit_code == 0
-    assert "regret against the best per batch size" in result.stdout
-    assert "chain-7" in result.stdout
-
-
-def test_the_last_word_is_json_if_asked(trace: Path) -> None:
-    result = CliRunner().invoke(app, ["replay", str(trace), "--repeats", "2", "--json", "-"])
-    figures = json.loads(result.stdout.splitlines()[-1])
-    assert figures["rounds"] == 100
-    assert figures["regret"] < 1
-    assert set(figures["fixed_seconds"]) == {"off", "chain-3", "chain-7"}
 
 
 def test_a_packed_trace_is_unpacked(trace: Path) -> None:

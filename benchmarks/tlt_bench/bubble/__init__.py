@@ -1,1 +1,0 @@
-"""`tlt bench bubble`: what idle devices are used for."""

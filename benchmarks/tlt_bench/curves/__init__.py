@@ -1,1 +1,0 @@
-"""Whether reinforcement learning progresses the same with speculation and lending as without."""

@@ -1,1 +1,0 @@
-"""What the stages of a decoding round cost the scheduler's thread."""

@@ -1,1 +1,0 @@
-"""Ways in which several trainers learn one drafter, compared: tokens and seconds to an accept length."""
