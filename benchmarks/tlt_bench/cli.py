@@ -124,7 +124,6 @@ def tuner(
 
 @app.command()
 def control(
-    viewers: Annotated[int, typer.Option(min=0, help="Browsers that show the page, beside the fleet.")] = 0,
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
 ) -> None:
     """
@@ -136,7 +135,7 @@ def control(
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure(viewers=viewers).write(json)
+    measure().write(json)
 
 
 @app.command()
@@ -153,9 +152,7 @@ def engine(
     ] = None,
     part: Annotated[
         list[str] | None,
-        typer.Option(
-            help="off, speed, adaptive, ngram, batches, stock or grid; repeatable. Default: the first four."
-        ),
+        typer.Option(help="off, speed, adaptive, ngram, batches, stock or grid; repeatable. Default: the first four."),
     ] = None,
     temperature: Annotated[
         float, typer.Option(min=0.05, max=2.0, help="Sampling temperature of responses, except those that are greedy.")

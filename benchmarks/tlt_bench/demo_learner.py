@@ -3,7 +3,6 @@
 import torch
 
 from countdown.model import CHECKPOINT
-from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter.shared_weights import read_format, read_shared
 from tlt_trainer.learner import Learner
 
@@ -11,14 +10,10 @@ CPU = torch.device("cpu")
 
 
 def demo_learner(
-    form: DrafterFormat | None = None,
-    *,
-    passes: int | None = None,
-    regression_weight: float | None = None,
-    drafts: int | None = None,
+    *, passes: int | None = None, regression_weight: float | None = None, drafts: int | None = None
 ) -> Learner:
-    """Return a learner that shares the policy's embedding and head. No format: EAGLE; the others as `Learner` does."""
-    form = form or read_format(CHECKPOINT)
+    """Return a learner of an EAGLE drafter that shares the policy's embedding and head."""
+    form = read_format(CHECKPOINT)
     learner = Learner(form, CPU, passes=passes, regression_weight=regression_weight, drafts=drafts)
     learner.share(read_shared(CHECKPOINT, form, CPU))
     return learner

@@ -8,17 +8,15 @@ import typer
 def adapt(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     part: Annotated[
-        list[str] | None, typer.Option(help="learning, shift, kinds, steps or announced; repeatable. Default: all.")
+        list[str] | None, typer.Option(help="learning, shift or announced; repeatable. Default: all.")
     ] = None,
 ) -> None:
     """
-    Measure how fast a drafter learns, and how far it follows a policy whose prompts change: 25 to 35 minutes.
+    Measure how fast a drafter learns, and how far it follows a policy whose prompts change: up to half an hour.
 
     Device seconds from scratch to accept lengths of 4 and 5, against the recipe that trainers used at first. After a
-    change of prompts: the frozen drafter, the same after one tail of training, and one trained offline. EAGLE, EAGLE-3
-    and block drafters after as many device seconds on the same responses, and what rounds of larger models then bring,
-    calculated. What limits a drafter over the demo's steps: share of the processor, windows that are cut, responses to
-    the next prompts generated ahead; and what a request waits for the latter.
+    change of prompts: the frozen drafter, the same after one tail of training, and one trained offline. What
+    a request waits for responses to the next prompts that are generated ahead.
     """
     from tlt_bench.adapt.command import PARTS, measure
     from tlt_bench.engines.prepare import check_parts

@@ -5,11 +5,9 @@ import torch
 from countdown.curriculum import LARGE, SMALL
 from countdown.settings import DRAFTER
 from countdown.task import DEFAULT_MIX
-from tlt_bench.adapt import kinds
 from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
 from tlt_bench.adapt.data import Frames, Policy
 from tlt_bench.adapt.first_token import measure_first_token
-from tlt_bench.adapt.steps import measure_steps
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
@@ -18,7 +16,7 @@ from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.shared_weights import read_format
 
-PARTS = ("learning", "shift", "kinds", "steps", "announced")
+PARTS = ("learning", "shift", "announced")
 REPEATS = 3
 GOALS = (4.0, 5.0)
 BEFORE = Recipe(passes=3, regression_weight=0.1)
@@ -40,11 +38,6 @@ def measure(parts: tuple[str, ...] = PARTS) -> Result:
         _learning(found, policy)
     if "shift" in parts:
         _shift(found, policy)
-    if "kinds" in parts:
-        found.merge(kinds.compare(policy))
-    if "steps" in parts:
-        torch.set_num_threads(1)
-        found.merge(measure_steps(policy))
     if "announced" in parts:
         found.merge(measure_first_token())
     return Result(name="adapt", figures=found.figures, spread=found.spread, repeats=REPEATS, notes=found.notes)

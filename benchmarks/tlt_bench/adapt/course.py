@@ -12,7 +12,6 @@ from tlt_bench.adapt.data import BATCH_TOKENS, SCORED_TOKENS, Frames, packs
 from tlt_bench.demo_learner import demo_learner
 from tlt_bench.engines.bench_engine import log
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.feed import DRAWN_BATCHES
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.score import score_of
@@ -49,7 +48,6 @@ class Course:
 
     Args:
         held_out: Frames to score on.
-        form: Format of the drafter; None: EAGLE.
         recipe: How to train.
         weights: Drafter to begin with; None: from scratch.
         seed: Seed of the order of the data.
@@ -59,24 +57,20 @@ class Course:
         self,
         held_out: Frames,
         *,
-        form: DrafterFormat | None = None,
         recipe: Recipe = NOW,
         weights: Mapping[str, Tensor] | None = None,
         seed: int = 0,
     ) -> None:
-        self.learner = demo_learner(
-            form, passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS
-        )
+        self.learner = demo_learner(passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS)
         if weights is not None:
             self.learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
         self._held_out = packs(held_out, SCORED_TOKENS, random.Random(0))
         self._rng = random.Random(seed)
         self.seconds = 0.0
 
-    def score(self, frames: Frames | None = None) -> float:
-        """Return the expected accept length of a sampled chain on these frames; None: on the held-out ones."""
-        scored = self._held_out if frames is None else packs(frames, SCORED_TOKENS, random.Random(0))
-        score = score_of(self.learner.tally(pack) for pack in scored)
+    def score(self) -> float:
+        """Return the expected accept length of a sampled chain on the held-out frames."""
+        score = score_of(self.learner.tally(pack) for pack in self._held_out)
         return score.accept_length if score else 1.0
 
     def train(
@@ -85,14 +79,13 @@ class Course:
         *,
         tokens: int | None = None,
         seconds: float | None = None,
-        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         """Train on frames, as often as it takes, or on what is drawn, for so many states or device seconds."""
         until_tokens = None if tokens is None else self.learner.counters.tokens + tokens
         until_s = None if seconds is None else self.seconds + seconds
         while True:
-            drawn = frames.draw(DRAWN_BATCHES * batch_tokens) if isinstance(frames, FramePool) else frames
-            for pack in packs(drawn, batch_tokens, self._rng):
+            drawn = frames.draw(DRAWN_BATCHES * BATCH_TOKENS) if isinstance(frames, FramePool) else frames
+            for pack in packs(drawn, BATCH_TOKENS, self._rng):
                 if until_s is not None and self.seconds >= until_s:
                     return
                 if until_tokens is not None and self.learner.counters.tokens >= until_tokens:

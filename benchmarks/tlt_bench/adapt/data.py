@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 from countdown.make_drafter import CAP_TOKENS, rollout_of
 from countdown.model import CHECKPOINT
 from countdown.sampling import sample
-from countdown.task import Mix, Problem, draw_problems
+from countdown.task import Mix, draw_problems
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.pack import collate, cut, plan, scored_count
 from tlt_trainer.drafter.loss import Pack
@@ -31,17 +31,13 @@ class Policy:
         self._model = LlamaForCausalLM.from_pretrained(CHECKPOINT, dtype=torch.float32)
         self._number = count()
 
-    def frames(self, mix: Mix, *, prompts: int, samples: int, seed: int, layers: Sequence[int] = ()) -> Frames:
-        """Sample responses at temperature 1 to prompts of this mix; return frames, with states of these layers."""
-        return self.responses(draw_problems(prompts, seed=seed, mix=mix), samples=samples, seed=seed, layers=layers)
-
-    def responses(self, problems: Sequence[Problem], *, samples: int, seed: int, layers: Sequence[int] = ()) -> Frames:
-        """Sample responses to these problems likewise."""
-        each = [problem for problem in problems for _ in range(samples)]
+    def frames(self, mix: Mix, *, prompts: int, samples: int, seed: int) -> Frames:
+        """Sample responses at temperature 1 to prompts of this mix."""
+        each = [problem for problem in draw_problems(prompts, seed=seed, mix=mix) for _ in range(samples)]
         return [
             frame
             for response in sample(self._model, each, cap_tokens=CAP_TOKENS, seed=seed)
-            for frame in frames_of(self._model.model, rollout_of(response), f"{next(self._number)}/0", layers=layers)
+            for frame in frames_of(self._model.model, rollout_of(response), f"{next(self._number)}/0")
         ]
 
 

@@ -1,1 +1,1 @@
-"""The hidden-state cache: its throughput against a raw Redis, the reads of its index, and states of 8 bits."""
+"""The hidden-state cache: its throughput against a raw Redis, and the reads of its index."""

@@ -7,13 +7,13 @@ import typer
 
 def cache(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
-    part: Annotated[list[str] | None, typer.Option(help="path, index or learning; repeatable. Default: all.")] = None,
+    part: Annotated[list[str] | None, typer.Option(help="path or index; repeatable. Default: both.")] = None,
 ) -> None:
     """
     Measure the hidden-state cache, in about 5 minutes.
 
     Parts: bytes per second from a worker's sender through cache and Redis to a trainer, against a raw Redis; what one
-    take reads of a large index; accept lengths of drafters trained on states of 8 bits, against those of 16.
+    take reads of a large index.
     """
     from tlt_bench.cache.command import PARTS, measure
     from tlt_bench.engines.prepare import check_parts

@@ -1,12 +1,11 @@
 """`tlt bench cache`."""
 
-from tlt_bench.cache import index, learning, path
+from tlt_bench.cache import index, path
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 
 REPEATS = 5
-LEARNERS = 3
-PARTS = ("path", "index", "learning")
+PARTS = ("path", "index")
 
 
 def measure(parts: tuple[str, ...] = PARTS, *, repeats: int = REPEATS) -> Result:
@@ -16,6 +15,4 @@ def measure(parts: tuple[str, ...] = PARTS, *, repeats: int = REPEATS) -> Result
         found.merge(path.measure(repeats=repeats))
     if "index" in parts:
         found.merge(index.measure())
-    if "learning" in parts:
-        found.merge(learning.measure(repeats=LEARNERS))
     return Result(name="cache", figures=found.figures, spread=found.spread, repeats=repeats, notes=found.notes)

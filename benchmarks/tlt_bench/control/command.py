@@ -10,15 +10,14 @@ from tlt_bench.control.fleet import MEASURED_S, SIZES, STREAMS_PER_CONNECTION, W
 from tlt_bench.result import Result
 from tlt_common.errors import EngineError
 
-P99 = ("decision_ms", "roundtrip_ms", "loop_lag_ms", "answer_ms")
+P99 = ("decision_ms", "roundtrip_ms", "loop_lag_ms")
 WAVE = ("recall_first_ms", "recall_all_ms", "lend_first_ms", "lend_all_ms")
 SINGLE = ("reports_per_s", "cpu_share", "waiting_share", "rss_mib", "connected", "load")
-VIEWERS = ("events_per_s", "viewer_kib_per_s")
 
 
-def measure(sizes: tuple[int, ...] = SIZES, *, viewers: int = 0) -> Result:
-    """Measure a coordinator under each size of fleet, at which so many browsers look."""
-    return result_of({size: _measured(size, viewers) for size in sizes}, {size: _alone_us(size) for size in sizes})
+def measure(sizes: tuple[int, ...] = SIZES) -> Result:
+    """Measure a coordinator under each size of fleet."""
+    return result_of({size: _measured(size) for size in sizes}, {size: _alone_us(size) for size in sizes})
 
 
 def result_of(measured: dict[int, MeasuredFleet], alone_us: dict[int, float]) -> Result:
@@ -28,16 +27,14 @@ def result_of(measured: dict[int, MeasuredFleet], alone_us: dict[int, float]) ->
     spread: dict[str, tuple[float, float]] = {}
     for size, fleet in measured.items():
         for name in P99:
-            times: Spread | None = getattr(fleet, name)
-            if times is None:
-                continue
+            times: Spread = getattr(fleet, name)
             figures[f"{name}_p99_{size}"] = times.p99
             spread[f"{name}_p99_{size}"] = (times.median, times.max)
         for name in WAVE:
             wave: Spread = getattr(fleet, name)
             figures[f"{name}_{size}"] = wave.median
             spread[f"{name}_{size}"] = (wave.median, wave.max)
-        for name in (*SINGLE, *(VIEWERS if fleet.answer_ms else ())):
+        for name in SINGLE:
             figures[f"{name}_{size}"] = getattr(fleet, name)
         figures[f"decision_us_{size}"] = alone_us[size]
         if fleet is not smallest:
@@ -58,7 +55,6 @@ def result_of(measured: dict[int, MeasuredFleet], alone_us: dict[int, float]) ->
             "decision_us": "CPU time of one such decision in a coordinator with as many workers and nothing else to do",
             "recall_ms, lend_ms": "from the report of a queued request or an empty queue to the first and the last "
             f"order; median and maximum of {WAVES} waves",
-            "answer_ms": "what viewers waited for figures, rows and timelines; each follows one as the page does",
             "workers": f"every worker has a gRPC stream; {STREAMS_PER_CONNECTION} share a connection",
             "cpu_share": f"CPU seconds of the coordinator's process per second over {MEASURED_S:g} s",
             "waiting_share": "seconds per second in which the coordinator's event loop waited for a core",
@@ -67,8 +63,8 @@ def result_of(measured: dict[int, MeasuredFleet], alone_us: dict[int, float]) ->
     )
 
 
-def _measured(size: int, viewers: int) -> MeasuredFleet:
-    fields: dict[str, Any] = json.loads(_printed("host", size, viewers))
+def _measured(size: int) -> MeasuredFleet:
+    fields: dict[str, Any] = json.loads(_printed("host", size))
     spreads = {name: Spread(**value) for name, value in fields.items() if isinstance(value, dict)}
     return MeasuredFleet(**(fields | spreads))
 
@@ -77,14 +73,14 @@ def _alone_us(size: int) -> float:
     return float(_printed("alone", size))
 
 
-def _printed(module: str, size: int, *arguments: int) -> str:
+def _printed(module: str, size: int) -> str:
     """
     Return what a process for this size printed last.
 
     Raises:
         EngineError: It failed.
     """
-    command = [sys.executable, "-m", f"tlt_bench.control.{module}", str(size), *map(str, arguments)]
+    command = [sys.executable, "-m", f"tlt_bench.control.{module}", str(size)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise EngineError(f"the coordinator with {size} workers failed: {ended.stderr[-2000:]}")

@@ -23,18 +23,15 @@ class FleetShape:
     probes: int
     """Workers that take their device back a second or so after each lease; a process of their own times the answer."""
 
-    viewers: int = 0
-    """Browsers that show the page."""
-
     @property
     def crowd(self) -> int:
         """Workers that hold the leases they get."""
         return self.workers - self.probes
 
 
-def shape_of(workers: int, viewers: int = 0) -> FleetShape:
-    """Return the shape of a fleet of this size, at which so many browsers look."""
-    return FleetShape(workers=workers, probes=min(MAX_PROBES, workers // 4), viewers=viewers)
+def shape_of(workers: int) -> FleetShape:
+    """Return the shape of a fleet of this size."""
+    return FleetShape(workers=workers, probes=min(MAX_PROBES, workers // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +88,3 @@ class MeasuredFleet:
     """Workers that were connected at the end."""
     load: float
     """Load average of the machine at the end."""
-    answer_ms: Spread | None = None
-    """What viewers waited for an answer; None: there were none."""
-    events_per_s: float = 0.0
-    """Events that each viewer got."""
-    viewer_kib_per_s: float = 0.0
-    """What each viewer got, with its answers."""

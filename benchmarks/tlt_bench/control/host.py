@@ -1,4 +1,4 @@
-"""One coordinator and its fleet: `python -m tlt_bench.control.host WORKERS [VIEWERS]`; prints the figures as JSON."""
+"""One coordinator and its fleet: `python -m tlt_bench.control.host WORKERS`; prints the figures as JSON."""
 
 import asyncio
 import json
@@ -6,28 +6,23 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tlt_bench.control.fleet import MEASURED_S, WARM_S, WAVES, FleetShape, MeasuredFleet, Spread, shape_of, spread_of
 from tlt_bench.control.streams import CROWD, PROBES
 from tlt_bench.control.timed_servicer import TimedServicer
 from tlt_common.aio import Signal
 from tlt_common.processes.parent_death import killed_with_parent
-from tlt_common.rpc.http.protocol import timed
-from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.rpc.server import Service, serving
 from tlt_common.telemetry.log import configure
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.http.app import app
-from tlt_coordinator.http.event_feed import EventFeed
-from tlt_coordinator.main import RECEIVE_S, StandaloneCoordinator
+from tlt_coordinator.main import StandaloneCoordinator
 
 JOIN_S = 120.0
 WAVE_S = 60.0
@@ -49,12 +44,10 @@ async def measure(shape: FleetShape) -> MeasuredFleet:
             async with (
                 _streams(server.port, CROWD, shape.crowd),
                 _streams(server.port, PROBES, shape.probes) as probes,
-                _viewers(host, shape.viewers) as viewers,
             ):
                 await _joined(servicer, shape)
                 await asyncio.sleep(WARM_S)
                 await _round_trips(probes)
-                await _viewed(viewers)
                 servicer.decisions_ms.clear()
                 began_s, began_cpu_s, began_reports = time.perf_counter(), time.process_time(), servicer.reports
                 began_waited_s = _waited_s()
@@ -64,7 +57,6 @@ async def measure(shape: FleetShape) -> MeasuredFleet:
                 waiting_share = (_waited_s() - began_waited_s) / took_s
                 reports_per_s = (servicer.reports - began_reports) / took_s
                 decision_ms, roundtrip_ms = spread_of(servicer.decisions_ms), spread_of(await _round_trips(probes))
-                seen = await _viewed(viewers)
                 waves = await _waves(coordinator, servicer, shape)
                 figures = MeasuredFleet(
                     decision_ms=decision_ms,
@@ -77,41 +69,16 @@ async def measure(shape: FleetShape) -> MeasuredFleet:
                     rss_mib=_rss_mib(),
                     connected=servicer.connected,
                     load=os.getloadavg()[0],
-                    answer_ms=spread_of(seen["answers_ms"]) if seen else None,
-                    events_per_s=seen["events"] / took_s / shape.viewers if seen else 0.0,
-                    viewer_kib_per_s=seen["size"] / 1024 / took_s / shape.viewers if seen else 0.0,
                 )
             await servicer.until(lambda: servicer.connected == 0)
         running.cancel()
     return figures
 
 
-def _streams(port: int, kind: str, count: int) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
-    return _process("streams", f"127.0.0.1:{port}", kind, str(count))
-
-
 @asynccontextmanager
-async def _viewers(host: StandaloneCoordinator, count: int) -> AsyncIterator[asyncio.subprocess.Process | None]:
-    """Serve the page, and run so many browsers; None: there are none."""
-    if not count:
-        yield None
-        return
-    feed, bound = EventFeed(host.active), bind("127.0.0.1:0")
-    async with asyncio.TaskGroup() as parts:
-        serving_page = [
-            parts.create_task(serve_http(app(host.active, feed), bound, protocol=timed(RECEIVE_S))),
-            parts.create_task(feed.run()),
-        ]
-        async with _process("viewers", address_of(bound), str(count)) as process:
-            yield process
-        for task in serving_page:
-            task.cancel()
-
-
-@asynccontextmanager
-async def _process(module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _streams(port: int, kind: str, count: int) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *killed_with_parent([sys.executable, "-m", f"tlt_bench.control.{module}", *arguments]),
+        *killed_with_parent([sys.executable, "-m", "tlt_bench.control.streams", f"127.0.0.1:{port}", kind, str(count)]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=2**24,
@@ -125,21 +92,12 @@ async def _process(module: str, *arguments: str) -> AsyncIterator[asyncio.subpro
 
 
 async def _round_trips(probes: asyncio.subprocess.Process) -> list[float]:
-    times: list[float] = await _told(probes)
+    """Ask the process of the probes for what they have timed."""
+    assert probes.stdin is not None  # noqa: S101 - both are pipes
+    assert probes.stdout is not None  # noqa: S101
+    probes.stdin.write(b"\n")
+    times: list[float] = json.loads(await probes.stdout.readline())
     return times
-
-
-async def _viewed(viewers: asyncio.subprocess.Process | None) -> dict[str, Any]:
-    """Return what viewers got since the last time; empty: there are none."""
-    return await _told(viewers) if viewers is not None else {}
-
-
-async def _told(process: asyncio.subprocess.Process) -> Any:
-    """Ask a process for its figures."""
-    assert process.stdin is not None  # noqa: S101 - both are pipes
-    assert process.stdout is not None  # noqa: S101
-    process.stdin.write(b"\n")
-    return json.loads(await process.stdout.readline())
 
 
 async def _joined(servicer: TimedServicer, shape: FleetShape) -> None:
@@ -188,5 +146,5 @@ def _rss_mib() -> float:
 
 if __name__ == "__main__":
     configure("info")  # what a coordinator logs belongs to its cost
-    figures = asyncio.run(measure(shape_of(*map(int, sys.argv[1:]))))
+    figures = asyncio.run(measure(shape_of(int(sys.argv[1]))))
     sys.stdout.write(json.dumps(asdict(figures)) + "\n")

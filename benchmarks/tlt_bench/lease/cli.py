@@ -11,7 +11,7 @@ def lease(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     part: Annotated[
         list[str] | None,
-        typer.Option(help="leases, requests or throughput; repeatable. Default: all, with --model the first two."),
+        typer.Option(help="leases or requests; repeatable. Default: both."),
     ] = None,
     model: Model = None,
 ) -> None:
@@ -19,12 +19,11 @@ def lease(
     Measure how fast a spot trainer takes up a lease and gives the device back, in about 10 minutes.
 
     Parts: leases granted and revoked at random moments of a trainer process; requests that find their worker training
-    against ones that find it idle, with a real engine; training speed by the size of micro-steps.
+    against ones that find it idle, with a real engine.
     """
     from tlt_bench.engines.prepare import check_parts
-    from tlt_bench.lease.command import OF_MODEL, PARTS, measure
+    from tlt_bench.lease.command import PARTS, measure
     from tlt_bench.result import check_target
 
     check_target(json)
-    parts = OF_MODEL if model else PARTS
-    measure(check_parts(part or parts, parts), model=model).write(json)
+    measure(check_parts(part or PARTS, PARTS), model=model).write(json)

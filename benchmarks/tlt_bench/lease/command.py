@@ -4,16 +4,13 @@ from pathlib import Path
 
 from countdown.model import CHECKPOINT
 from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget
-from tlt_bench.lease import requests, taking_back, throughput
+from tlt_bench.lease import requests, taking_back
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 
 LEASES = 200
 REPEATS = 60
-RATES = 4
-PARTS = ("leases", "requests", "throughput")
-OF_MODEL = PARTS[:2]
-"""Parts that take a model; the other is about the demo's drafter."""
+PARTS = ("leases", "requests")
 
 
 def measure(
@@ -31,6 +28,4 @@ def measure(
         found.merge(taking_back.measure(leases=leases, policy=policy))
     if "requests" in parts:
         found.merge(requests.measure(repeats=repeats, model=model))
-    if "throughput" in parts:
-        found.merge(throughput.measure(repeats=RATES))
     return Result(name="lease", figures=found.figures, spread=found.spread, repeats=repeats, notes=found.notes)

@@ -22,7 +22,7 @@ def with_architecture(engine: EngineConfig, model: Path) -> EngineConfig:
     Only where neither an architecture nor a drafter is configured. A config.json alone proves nothing: trainers save
     policies without their head and leave its number. Without a head the architecture stays null, which is EAGLE: on the
     demo's policy, from nothing, it keeps 5.5, 7.1 and 7.5 of 8 tokens after 15, 50 and 150 s of training, a block
-    drafter 3.8, 5.7 and 6.9 (`tlt bench adapt --part kinds`), EAGLE-3 0.72 of EAGLE's after 50 s. For a 7B policy on an
+    drafter 3.8, 5.7 and 6.9 (docs/results/services.md), EAGLE-3 0.72 of EAGLE's after 50 s. For a 7B policy on an
     H100, rounds of seven drafts take 1.37, 1.13 and 1.39 plain ones (`tlt engine plan --rounds`, calculated): the block
     is slower at first, level after 50 s, and 1.11 times as fast after 150 s. Who trains long may configure it.
     """

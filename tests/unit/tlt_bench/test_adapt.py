@@ -1,14 +1,10 @@
 """A course counts what its learner computed, and says when it was how good."""
 
-from dataclasses import replace
-
 import pytest
 
 from countdown.curriculum import SMALL
-from tlt_bench.adapt.ahead import replayed
 from tlt_bench.adapt.course import Course, CoursePoint, Recipe, seconds_to
 from tlt_bench.adapt.data import Policy
-from tlt_bench.adapt.steps import WAYS, RehearsedStep, learned
 
 
 def test_a_goal_is_reached_between_two_scores() -> None:
@@ -38,23 +34,3 @@ def test_a_way_begins_with_nothing_and_ends_at_the_goal_or_at_the_limit() -> Non
     limited = Course(held_out)
     assert limited.climb(frames, (8.0,), max_tokens=1_000)[-1].accept_length < 8.0
     assert limited.learner.counters.tokens <= 7_000
-
-
-def test_a_way_learns_from_each_step_before_the_next_one_is_scored() -> None:
-    policy = Policy()
-    drawn = [[policy.frames(SMALL, prompts=4, samples=1, seed=seed) for seed in pair] for pair in ((1, 2), (3, 4))]
-    steps = [RehearsedStep(frames=frames, ahead=ahead) for frames, ahead in drawn]
-    for way in WAYS.values():
-        lengths, seconds = learned(replace(way, states=600), steps)
-        assert len(lengths) == 1
-        assert lengths[0] > 1.0
-        assert seconds > 0.0
-
-
-def test_responses_that_ended_before_are_text_for_n_grams() -> None:
-    policy = Policy()
-    frames, others = (policy.frames(SMALL, prompts=4, samples=1, seed=seed) for seed in (1, 2))
-    alone = replayed(frames, [])
-    assert 1.0 <= alone < replayed(frames, frames)
-    assert replayed(frames, frames) <= 6.0
-    assert replayed(frames, others) == pytest.approx(alone)  # other prompts' texts are not searched

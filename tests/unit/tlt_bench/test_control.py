@@ -73,15 +73,6 @@ def test_figures_are_compared_with_the_smallest_fleet() -> None:
     assert found["rss_vs_smallest_1024"] == 3.0
 
 
-def test_what_viewers_got_is_told_if_there_were_any() -> None:
-    alone = figures(2.0, 0.1, 50.0)
-    assert not [name for name in result_of({128: alone}, {128: 1.0}).figures if "answer" in name or "event" in name]
-    seen = replace(alone, answer_ms=spread_of([3.0]), events_per_s=4.0)
-    found = result_of({128: seen}, {128: 1.0}).figures
-    assert (found["answer_ms_p99_128"], found["events_per_s_128"]) == (3.0, 4.0)
-    assert shape_of(128, 20).viewers == 20
-
-
 async def test_a_simulated_worker_takes_a_lease_up_once_and_returns_it() -> None:
     worker = SimulatedWorker(stub(), "w0")
     worker.obey(LEASE)
