@@ -10,7 +10,7 @@ from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
 from tlt_bench.lease.cli import lease
 from tlt_bench.neighbor.cli import neighbor
-from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
+from tlt_bench.options import AcceptLength, Device, DrafterOf, Json, Model
 from tlt_bench.simulate.cli import simulate
 from tlt_bench.starts.cli import starts
 from tlt_bench.train.cli import train
@@ -29,7 +29,7 @@ def bench() -> None:
 
 @app.command()
 def rollout(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     quick: Annotated[
         bool, typer.Option("--quick", help="Run fewer steps, from the shipped drafter: under 4 minutes on 2 cores.")
     ] = False,
@@ -55,17 +55,15 @@ def rollout(
     Both sides use the same seeds. Reports identical responses, step and tail speedup, accept length, use of idle time
     and the minute of the first drafter swap.
     """
-    from tlt_bench.result import check_target
     from tlt_bench.rollout import measure
 
-    check_target(json)
     found = measure(quick=quick, warm=warm, no_tail=no_tail, model=model, drafter=drafter, minutes=minutes, keep=keep)
     found.write(json)
 
 
 @app.command()
 def gateway(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     http: Annotated[bool, typer.Option("--http", help="Measure HTTP against gRPC at one gateway instead.")] = False,
 ) -> None:
     """
@@ -75,15 +73,13 @@ def gateway(
     choosing a worker costs in fleets of 8 to 10,240.
     """
     from tlt_bench.gateway import http_measure, measure
-    from tlt_bench.result import check_target
 
-    check_target(json)
     (http_measure.measure() if http else measure.measure()).write(json)
 
 
 @app.command()
 def load(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     streams: Annotated[int, typer.Option(min=1, max=16000, help="Responses open at a time.")] = 10_000,
     minutes: Annotated[
         float | None,
@@ -100,31 +96,27 @@ def load(
     Reports the gateway's memory, and the latency for a second caller in each situation.
     """
     from tlt_bench.gateway import load as situations
-    from tlt_bench.result import check_target
     from tlt_bench.soak import measure as soak
 
-    check_target(json)
     (situations.measure(streams) if minutes is None else soak.measure(minutes)).write(json)
 
 
 @app.command()
 def tuner(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     trace: Annotated[
         Path | None, typer.Option(help="Recorded rounds. Default: the trace shipped with the package.")
     ] = None,
 ) -> None:
     """Measure the cost of a bandit decision, and its regret on recorded rounds. 1 minute."""
-    from tlt_bench.result import check_target
     from tlt_bench.tuner import measure
 
-    check_target(json)
     measure(trace).write(json)
 
 
 @app.command()
 def control(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
 ) -> None:
     """
     Measure the coordinator under 128, 1,024 and 10,240 simulated workers: decisions, CPU and memory. 3 minutes.
@@ -132,15 +124,13 @@ def control(
     Every worker has a gRPC stream of its own, in another process.
     """
     from tlt_bench.control.command import measure
-    from tlt_bench.result import check_target
 
-    check_target(json)
     measure().write(json)
 
 
 @app.command()
 def engine(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Run fewer repeats: about 8 minutes on 2 cores.")] = False,
     device: Device = "auto",
     model: Model = None,
@@ -169,9 +159,7 @@ def engine(
     from tlt_bench.arms.engine import DEFAULT_PARTS, PARTS, measure
     from tlt_bench.arms.grid import accept_lengths_in
     from tlt_bench.engines.prepare import BenchTarget, check_parts
-    from tlt_bench.result import check_target
 
-    check_target(json)
     target = BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)
     lengths = accept_lengths_in(accept_lengths) if accept_lengths else None
     chosen = check_parts(part or DEFAULT_PARTS, PARTS)
@@ -180,7 +168,7 @@ def engine(
 
 @app.command()
 def gpu(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     keep: Annotated[
         Path, typer.Option(help="Directory of outcomes, logs and the table README.md. Parts that passed are kept.")
     ] = Path("reports/gpu"),
@@ -201,9 +189,7 @@ def gpu(
     failed.
     """
     from tlt_bench.gpu.command import measure
-    from tlt_bench.result import check_target
 
-    check_target(json)
     result, is_whole = measure(keep, part or (), models)
     result.write(json)
     if not is_whole:
@@ -212,7 +198,7 @@ def gpu(
 
 @app.command()
 def switch(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Run fewer repeats: under 3 minutes on 2 idle cores.")] = False,
     device: Device = "auto",
     model: Model = None,
@@ -222,16 +208,14 @@ def switch(
     """Measure rounds lost and tokens recomputed when speculation is switched with requests in flight: 5 minutes."""
     from tlt_bench.arms.switch import measure
     from tlt_bench.engines.prepare import BenchTarget
-    from tlt_bench.result import check_target
 
-    check_target(json)
     target = BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)
     measure(target, quick=quick).write(json)
 
 
 @app.command()
 def rounds(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
 ) -> None:
     """
     Run the scheduler loop of GPUs on a CPU, and count where its rounds would wait for the device: 2 minutes.
@@ -239,9 +223,7 @@ def rounds(
     Also compares captured hidden states with transformers', row by row.
     """
     from tlt_bench.arms.rounds import measure
-    from tlt_bench.result import check_target
 
-    check_target(json)
     measure().write(json)
 
 
@@ -288,7 +270,7 @@ def trace(
 
 @app.command()
 def campaign(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     size: Annotated[str, typer.Option(help="short (6 minutes on 2 cores), middle (10) or long (60).")] = "middle",
     part: Annotated[list[str] | None, typer.Option(help="kills, network or storage; repeatable. Default: all.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
@@ -303,9 +285,7 @@ def campaign(
     was left behind, or weights could not be updated at the end.
     """
     from tlt_bench.campaign.command import run
-    from tlt_bench.result import check_target
 
-    check_target(json)
     if not run(json=json, size=size, parts=part, seed=seed, keep=keep):
         raise typer.Exit(1)
 

@@ -5,6 +5,19 @@ from typing import Annotated
 
 import typer
 
+
+def _checked(target: str) -> str:
+    from tlt_bench.result import check_target
+
+    check_target(target)
+    return target
+
+
+Json = Annotated[
+    str,
+    typer.Option(metavar="PATH|-", callback=_checked, help="Write the JSON object to this file; - is stdout."),
+]
+"""Where a result goes. Checked before anything is measured."""
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is implemented but untested.")]
 Model = Annotated[
     Path | None,

@@ -1,9 +1,11 @@
-"""Ratios of alternately measured sides, and their uncertainty. Pure."""
+"""Figures of repeats, ratios of alternately measured sides, and their uncertainty. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
 from statistics import median
+
+from tlt_bench.result import Result
 
 
 @dataclass(slots=True)
@@ -27,6 +29,10 @@ class Figures:
         self.figures |= other.figures
         self.spread |= other.spread
         self.notes |= other.notes
+
+    def result(self, name: str, *, repeats: int) -> Result:
+        """Return the figures as the result of a benchmark."""
+        return Result(name=name, figures=self.figures, spread=self.spread, repeats=repeats, notes=self.notes)
 
 
 def over(above: Sequence[float], below: Sequence[float]) -> list[float]:

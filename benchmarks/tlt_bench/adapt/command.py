@@ -40,7 +40,7 @@ def measure(parts: tuple[str, ...] = PARTS) -> Result:
         _shift(found, policy)
     if "announced" in parts:
         found.merge(measure_first_token())
-    return Result(name="adapt", figures=found.figures, spread=found.spread, repeats=REPEATS, notes=found.notes)
+    return found.result("adapt", repeats=REPEATS)
 
 
 def _learning(found: Figures, policy: Policy) -> None:

@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Json
+
 
 def cache(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     part: Annotated[list[str] | None, typer.Option(help="path or index; repeatable. Default: both.")] = None,
 ) -> None:
     """
@@ -17,7 +19,5 @@ def cache(
     """
     from tlt_bench.cache.command import PARTS, measure
     from tlt_bench.engines.prepare import check_parts
-    from tlt_bench.result import check_target
 
-    check_target(json)
     measure(tuple(check_parts(part or PARTS, PARTS))).write(json)

@@ -15,4 +15,4 @@ def measure(parts: tuple[str, ...] = PARTS, *, repeats: int = REPEATS) -> Result
         found.merge(path.measure(repeats=repeats))
     if "index" in parts:
         found.merge(index.measure())
-    return Result(name="cache", figures=found.figures, spread=found.spread, repeats=repeats, notes=found.notes)
+    return found.result("cache", repeats=repeats)

@@ -1,14 +1,10 @@
 """Options of `tlt bench capture`. Imports no torch, so that --help stays fast."""
 
-from typing import Annotated
-
-import typer
-
-from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
+from tlt_bench.options import AcceptLength, Device, DrafterOf, Json, Model
 
 
 def capture(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,
@@ -22,7 +18,5 @@ def capture(
     """
     from tlt_bench.capture.command import measure
     from tlt_bench.engines.prepare import BenchTarget
-    from tlt_bench.result import check_target
 
-    check_target(json)
     measure(BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)).write(json)

@@ -56,9 +56,7 @@ def measure(target: BenchTarget) -> Result:
     """Run the benchmark and return its figures. Progress goes to stderr."""
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found = asyncio.run(_measure(target, Path(scratch)))
-    return Result(
-        name="capture", figures=found.figures, spread=found.spread, repeats=min(REPEATS.values()), notes=found.notes
-    )
+    return found.result("capture", repeats=min(REPEATS.values()))
 
 
 async def _measure(target: BenchTarget, scratch: Path) -> Figures:

@@ -25,9 +25,7 @@ def measure() -> Result:
     ):
         grpc_address, http_address = addresses.split()
         figures = asyncio.run(_measured(grpc_address, f"http://{http_address}/generate"))
-    return Result(
-        name="gateway_http", figures=figures.figures, spread=figures.spread, repeats=REPEATS, notes=figures.notes
-    )
+    return figures.result("gateway_http", repeats=REPEATS)
 
 
 async def _measured(address: str, url: str) -> Figures:

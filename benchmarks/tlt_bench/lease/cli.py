@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tlt_bench.options import Model
+from tlt_bench.options import Json, Model
 
 
 def lease(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     part: Annotated[
         list[str] | None,
         typer.Option(help="leases or requests; repeatable. Default: both."),
@@ -23,7 +23,5 @@ def lease(
     """
     from tlt_bench.engines.prepare import check_parts
     from tlt_bench.lease.command import PARTS, measure
-    from tlt_bench.result import check_target
 
-    check_target(json)
     measure(check_parts(part or PARTS, PARTS), model=model).write(json)

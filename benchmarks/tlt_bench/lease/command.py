@@ -28,4 +28,4 @@ def measure(
         found.merge(taking_back.measure(leases=leases, policy=policy))
     if "requests" in parts:
         found.merge(requests.measure(repeats=repeats, model=model))
-    return Result(name="lease", figures=found.figures, spread=found.spread, repeats=repeats, notes=found.notes)
+    return found.result("lease", repeats=repeats)

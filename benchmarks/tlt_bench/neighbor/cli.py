@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Json
+
 
 def neighbor(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Start each suite once, with shorter turns.")] = False,
     model: Annotated[
         Path | None, typer.Option(help="Directory of a checkpoint. Default: the demo's, deepened to 24 layers.")
@@ -20,7 +22,5 @@ def neighbor(
     without, in turns. Reports its share of a core, how long `sleep 3` takes, and what the idle suite uses itself.
     """
     from tlt_bench.neighbor.measure import FULL, QUICK, measure
-    from tlt_bench.result import check_target
 
-    check_target(json)
     measure(model, QUICK if quick else FULL).write(json)

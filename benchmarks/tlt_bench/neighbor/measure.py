@@ -58,13 +58,7 @@ def measure(model: Path | None, plan: NeighborPlan) -> Result:
     with scratch() as directory:
         asyncio.run(_measure(found, directory, model, plan))
     figures = figures_of(found)
-    return Result(
-        name="neighbor",
-        figures=figures.figures,
-        spread=figures.spread,
-        repeats=plan.starts * plan.turns,
-        notes=figures.notes,
-    )
+    return figures.result("neighbor", repeats=plan.starts * plan.turns)
 
 
 def figures_of(found: Mapping[str, Sequence[float]]) -> Figures:

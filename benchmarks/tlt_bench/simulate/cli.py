@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Json
+
 
 def simulate(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps.")] = False,
 ) -> None:
     """
@@ -15,8 +17,6 @@ def simulate(
     Engines and trainers are scripted: they take known times. Reports by how much simulated steps are longer or shorter,
     and how well the simulator says when workers are lent.
     """
-    from tlt_bench.result import check_target
     from tlt_bench.simulate.measure import measure
 
-    check_target(json)
     measure(quick=quick).write(json)

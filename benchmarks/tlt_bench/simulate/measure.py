@@ -73,7 +73,7 @@ def measure(*, quick: bool = False) -> Result:
     found.add("lent_ratio", [said_lent / real_lent], "device-seconds lent, simulated ÷ real")
     log(f"  {real_lent:.1f} device-seconds were lent, {said_lent:.1f} simulated")
     found.notes["fleet"] = f"{WORKERS} workers of {SLOTS} slots; {PROMPTS} prompts of {GROUP}, at most {CAP} tokens"
-    return Result(name="simulate", figures=found.figures, spread=found.spread, repeats=len(ratios), notes=found.notes)
+    return found.result("simulate", repeats=len(ratios))
 
 
 def _steps(count: int) -> tuple[TraceStep, ...]:

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tlt_bench.options import DrafterOf, Model
+from tlt_bench.options import DrafterOf, Json, Model
 
 
 def starts(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     part: Annotated[list[str] | None, typer.Option(help="Run only this case; repeatable. Default: all.")] = None,
     model: Model = None,
     drafter: DrafterOf = None,
@@ -22,13 +22,11 @@ def starts(
     on the CPU against its plan. 4 minutes on 2 cores.
     """
     from tlt_bench.engines.prepare import BenchTarget, check_parts
-    from tlt_bench.result import check_target
     from tlt_bench.starts import served
     from tlt_bench.starts.cases import CASES
     from tlt_bench.starts.measure import measure
     from tlt_common.errors import ConfigError
 
-    check_target(json)
     if model is not None or drafter is not None:
         if part:
             raise ConfigError("--part: accepted without --model only", field="part")

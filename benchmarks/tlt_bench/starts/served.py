@@ -53,7 +53,7 @@ def measure(target: BenchTarget) -> Result:
     target.require_drafter("its memory plan")
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found = asyncio.run(_measure(target, Path(scratch)))
-    return Result(name="starts_served", figures=found.figures, spread=found.spread, repeats=STARTS, notes=found.notes)
+    return found.result("starts_served", repeats=STARTS)
 
 
 async def _measure(target: BenchTarget, scratch: Path) -> Figures:

@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Json
+
 
 def train(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     trainers: Annotated[
         bool, typer.Option("--trainers", help="Compare how several trainers learn together instead: 15 minutes.")
     ] = False,
@@ -17,9 +19,6 @@ def train(
 
     Both sides of packing learn from the same windows; reports samples per second and the resulting accept lengths.
     """
-    from tlt_bench.result import check_target
-
-    check_target(json)
     if trainers:
         from tlt_bench.train.together.command import measure as measure_together
 

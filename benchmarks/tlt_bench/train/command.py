@@ -13,4 +13,4 @@ def measure(*, threads: int = 2) -> Result:
     torch.set_num_threads(threads)
     found = packing.measure(repeats=REPEATS)
     found.merge(stall.measure(repeats=REPEATS))
-    return Result(name="train", figures=found.figures, spread=found.spread, repeats=REPEATS, notes=found.notes)
+    return found.result("train", repeats=REPEATS)

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tlt_bench.options import Model
+from tlt_bench.options import Json, Model
 
 
 def turns(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     repeats: Annotated[int, typer.Option(min=1, help="Repeats per side, after a first one.")] = 5,
     prompt: Annotated[int, typer.Option(min=16, max=3500, help="Tokens of the first turn.")] = 2500,
     model: Model = None,
@@ -19,9 +19,7 @@ def turns(
     Reports the speedup, and the share of earlier tokens that were prefilled again. As in a trainer's tool loop, the
     next turns of all conversations are sent together, in the order in which the turns before ended. Tokens are random.
     """
-    from tlt_bench.result import check_target
     from tlt_bench.turns.measure import measure
     from tlt_bench.turns.talk import Shape
 
-    check_target(json)
     measure(repeats=repeats, shape=Shape(prompt=prompt), model=model).write(json)

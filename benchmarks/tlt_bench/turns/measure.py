@@ -61,7 +61,7 @@ def measure(*, repeats: int, shape: Shape, model: Path | None = None) -> Result:
         f"{shape.prompt} tokens, responses of {shape.response[0]} to {shape.response[1]}, and {shape.answer} of a tool "
         "that answers at once; the next turns of all are sent together, in the order in which the turns before ended"
     )
-    return Result(name="turns", figures=figures.figures, spread=figures.spread, repeats=repeats, notes=figures.notes)
+    return figures.result("turns", repeats=repeats)
 
 
 async def _measured(target: BenchTarget, directory: Path, repeats: int, shape: Shape) -> dict[str, list[MeasuredTurns]]:

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tlt_bench.options import Model
+from tlt_bench.options import Json, Model
 
 
 def weights(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    json: Json = "-",
     megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
     repeats: Annotated[int, typer.Option(min=1, help="Updates per setup, after a first one.")] = 3,
     drafter: Annotated[
@@ -24,10 +24,8 @@ def weights(
     less than a minute after the engine has started.
     """
     from tlt_bench.engines.prepare import SHALLOW, BenchTarget
-    from tlt_bench.result import check_target
     from tlt_common.errors import ConfigError
 
-    check_target(json)
     if drafter:
         from tlt_bench.weights import kept
 
