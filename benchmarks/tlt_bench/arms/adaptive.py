@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tlt_bench.arms.batches import BANDIT
 from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
 from tlt_bench.engines.commands import Generate
 from tlt_bench.ratios import Figures, best, over, worst
 from tlt_bench.workload import long_tailed
 
-BANDIT = "bandit"
 WARM, WARM_TOKENS = 4, 32
 GROUP = 8
 """Samples per prompt, as in GRPO."""

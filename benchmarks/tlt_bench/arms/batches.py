@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
+from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, log, rotated
 from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.ratios import Figures, best, over
 
@@ -68,7 +68,7 @@ async def measure_batches(engine: BenchEngine, arms: Sequence[str], plan: Batche
 def figures_at(batch: int, timings: Mapping[str, Sequence[Timing]]) -> Figures:
     """Return the figures of one batch size, from timings by name: of the bandit, of off, and of other arms."""
     found, suffix = Figures(), f"bs{batch}"
-    for kind, speed in (("", _by_time), ("_cpu", _by_processor_time)):
+    for kind, speed in SPEEDS.items():
         speeds = {name: [speed(each) for each in answers] for name, answers in timings.items()}
         bandit = speeds.pop(BANDIT)
         for arm, mine in speeds.items():
@@ -82,11 +82,3 @@ def figures_at(batch: int, timings: Mapping[str, Sequence[Timing]]) -> Figures:
         if name != "off":
             found.add(f"{name}_accept_{suffix}", [each.accept_length for each in answers])
     return found
-
-
-def _by_time(timing: Timing) -> float:
-    return timing.rate
-
-
-def _by_processor_time(timing: Timing) -> float:
-    return timing.window_tokens / timing.window_cpu_s

@@ -81,19 +81,12 @@ def measure(
     plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found, device = asyncio.run(_measure(plan, target, Path(scratch), parts, accept_lengths or {}, temperature))
-    notes = {
+    found.notes |= {
         "temperature": f"{temperature:g}",
         "repeats": "of off_vs_plain and control; see the notes",
         "engine": device,
-        **found.notes,
     }
-    return Result(
-        name="engine",
-        figures=found.figures,
-        spread=found.spread,
-        repeats=plan.off.starts * min(plan.off.repeats.values()),
-        notes=notes,
-    )
+    return found.result("engine", repeats=plan.off.starts * min(plan.off.repeats.values()))
 
 
 async def _measure(

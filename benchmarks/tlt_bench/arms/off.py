@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tlt_bench.engines.bench_engine import BenchEngine, in_turn, log, started
+from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, in_turn, log, started
 from tlt_bench.engines.commands import Timing
 from tlt_bench.ratios import Figures, interval, over, overlap
 
@@ -46,17 +46,9 @@ async def measure_off(ours: BenchEngine, plain: BenchEngine, control: BenchEngin
                 log(f"batch {batch}")
                 timings[batch].append(await in_turn(sides, batch, plan.tokens, repeats))
     for batch, starts in timings.items():
-        for what, speed in (("", _by_time), ("_cpu", _by_processor_time)):
+        for what, speed in SPEEDS.items():
             _judge(found, f"{what}_bs{batch}", [[list(map(speed, rows)) for rows in start] for start in starts])
     return found
-
-
-def _by_time(timing: Timing) -> float:
-    return timing.rate
-
-
-def _by_processor_time(timing: Timing) -> float:
-    return timing.window_tokens / timing.window_cpu_s
 
 
 def _judge(found: Figures, suffix: str, starts: Sequence[Sequence[list[float]]]) -> None:

@@ -42,18 +42,12 @@ def measure(target: BenchTarget, *, quick: bool) -> Result:
     plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found = asyncio.run(_measure(plan, target, Path(scratch)))
-    return Result(
-        name="switch",
-        figures=found.figures,
-        spread=found.spread,
-        repeats=min(plan.repeats.values()),
-        notes={
-            "switch_rounds": "time of the round with the switch minus a median round of the arm switched to, in units "
-            "of such rounds; the largest median over both directions and all gaps",
-            "batch": f"{BATCH} requests; between off and {ARM}; the gap is in tokens of each request",
-            **found.notes,
-        },
-    )
+    found.notes |= {
+        "switch_rounds": "time of the round with the switch minus a median round of the arm switched to, in units of "
+        "such rounds; the largest median over both directions and all gaps",
+        "batch": f"{BATCH} requests; between off and {ARM}; the gap is in tokens of each request",
+    }
+    return found.result("switch", repeats=min(plan.repeats.values()))
 
 
 async def _measure(plan: SwitchPlan, target: BenchTarget, scratch: Path) -> Figures:

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from tlt_bench import random_models
-from tlt_bench.engines.bench_engine import BenchEngine, log, started
+from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, log, started
 from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures, over
@@ -67,10 +67,10 @@ async def _measure(target: BenchTarget, scratch: Path) -> Figures:
         returned = await _pairs(theirs, COMPARED_BATCH, REPEATS[COMPARED_BATCH])
         states = int(await ours.set_capture(enabled=False))
     for batch, each in pairs.items():
-        rates = [[timing.rate for timing in side] for side in (each.on, each.off)]
-        found.add(f"capture_on_vs_off_bs{batch}", over(*rates))
-        cpu = [[timing.window_tokens / timing.window_cpu_s for timing in side] for side in (each.on, each.off)]
-        found.add(f"capture_on_vs_off_cpu_bs{batch}", over(*cpu))
+        for what, speed in SPEEDS.items():
+            found.add(
+                f"capture_on_vs_off{what}_bs{batch}", over(*(list(map(speed, side)) for side in (each.on, each.off)))
+            )
     found.merge(compared(pairs[COMPARED_BATCH], returned))
     found.notes["captured_states"] = f"{states}, read by a sink like the worker's"
     if target.kind == "cpu" and target.model is None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -36,6 +36,12 @@ STOP_S = 20.0
 
 Reply = TypeVar("Reply", bound=Frozen)
 Each = TypeVar("Each")
+
+SPEEDS: Mapping[str, Callable[[Timing], float]] = {
+    "": lambda timing: timing.rate,
+    "_cpu": lambda timing: timing.cpu_rate,
+}
+"""Speed by elapsed time and, of figures that end so, by CPU time, which other load on the machine affects less."""
 
 
 def log(text: str) -> None:

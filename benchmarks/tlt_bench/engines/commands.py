@@ -172,6 +172,11 @@ class Timing(Frozen):
         return self.window_tokens / self.window_s
 
     @property
+    def cpu_rate(self) -> float:
+        """Tokens per CPU second in the window."""
+        return self.window_tokens / self.window_cpu_s
+
+    @property
     def round_s(self) -> float:
         """Seconds per round in the window."""
         return self.window_s / max(1, self.window_rounds)

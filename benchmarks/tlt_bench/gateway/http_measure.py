@@ -10,7 +10,7 @@ import aiohttp
 from tlt_bench.gateway import servers
 from tlt_bench.gateway.measure import AT_ONCE, CHUNKS, PROMPT, REPEATS, latency_of, rate_of, request
 from tlt_bench.gateway.processes import process
-from tlt_bench.ratios import Figures
+from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_common.client import Client
 from tlt_common.rpc.channel import plain
@@ -50,7 +50,7 @@ def _figures(rates: dict[str, list[float]], added_ms: list[float]) -> Figures:
     for name in ("http", "http_stream", "grpc"):
         found.add(f"{name}_requests_per_s", rates[name])
     for name in ("http", "http_stream"):
-        found.add(f"{name}_vs_grpc", [one / other for one, other in zip(rates[name], rates["grpc"], strict=True)])
+        found.add(f"{name}_vs_grpc", over(rates[name], rates["grpc"]))
     found.add("http_added_ms_p50", added_ms, "one request at a time, of one round: HTTP minus gRPC")
     found.notes["http_vs_grpc"] = (
         f"requests/s of /generate over those of Generate, {AT_ONCE} at a time, each of {CHUNKS} rounds with "

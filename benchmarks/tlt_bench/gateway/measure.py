@@ -11,7 +11,7 @@ import psutil
 
 from tlt_bench.gateway import choosing, servers
 from tlt_bench.gateway.processes import process
-from tlt_bench.ratios import Figures
+from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_common.client import Client
 from tlt_common.domain.ids import RequestId
@@ -42,9 +42,7 @@ def measure() -> Result:
     ):
         compared = asyncio.run(_measured(MeasuredLoad(bare, bare_pid), MeasuredLoad(gateway, pid)))
     compared.merge(chosen)
-    return Result(
-        name="gateway", figures=compared.figures, spread=compared.spread, repeats=REPEATS, notes=compared.notes
-    )
+    return compared.result("gateway", repeats=REPEATS)
 
 
 class MeasuredLoad(NamedTuple):
@@ -63,33 +61,28 @@ async def _measured(bare_server: MeasuredLoad, gateway_server: MeasuredLoad) -> 
     bare, gateway = bare_server.address, gateway_server.address
     async with Client(gateway) as client:
         await client.wait_ready(30)
-    ratios, added, rates, shares = [], [], [], []
+    rates, bare_rates, added_ms, shares = list[float](), list[float](), list[float](), list[float]()
     for _ in range(REPEATS):
-        slow, fast = await _rate(gateway), await _rate(bare)
-        rates.append(slow)
-        ratios.append(slow / fast)
-        added.append(1000 * (await _latency_s(gateway) - await _latency_s(bare)))
+        rates.append(await _rate(gateway))
+        bare_rates.append(await _rate(bare))
+        added_ms.append(1000 * (await _latency_s(gateway) - await _latency_s(bare)))
         shares.append(await _paced_cpu_s(gateway_server) / await _paced_cpu_s(bare_server))
-    figures = {
-        "requests_per_s": statistics.median(rates),
-        "vs_bare_grpc": statistics.median(ratios),
-        "added_ms_p50": statistics.median(added),
-        "cpu_vs_bare_grpc": statistics.median(shares),
-    }
-    spread = {
-        "requests_per_s": (min(rates), max(rates)),
-        "vs_bare_grpc": (min(ratios), max(ratios)),
-        "added_ms_p50": (min(added), max(added)),
-        "cpu_vs_bare_grpc": (min(shares), max(shares)),
-    }
-    notes = {
-        "vs_bare_grpc": f"requests/s, {AT_ONCE} at a time, each of {CHUNKS} rounds that are ready at once: the bare "
-        "server sends a message per round, the gateway merges rounds that it receives together",
-        "added_ms_p50": "one request at a time, of one round",
-        "cpu_vs_bare_grpc": f"processor time of the gateway per response, {PACED_AT_ONCE} at a time, a round every "
+    found = Figures()
+    found.add("requests_per_s", rates)
+    found.add(
+        "vs_bare_grpc",
+        over(rates, bare_rates),
+        f"requests/s, {AT_ONCE} at a time, each of {CHUNKS} rounds that are ready at once: the bare server sends a "
+        "message per round, the gateway merges rounds that it receives together",
+    )
+    found.add("added_ms_p50", added_ms, "one request at a time, of one round")
+    found.add(
+        "cpu_vs_bare_grpc",
+        shares,
+        f"processor time of the gateway per response, {PACED_AT_ONCE} at a time, a round every "
         f"{1000 * servers.ROUND_S:g} ms, over that of the bare server",
-    }
-    return Figures(figures=figures, spread=spread, notes=notes)
+    )
+    return found
 
 
 async def _rate(address: str) -> float:

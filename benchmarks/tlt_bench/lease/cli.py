@@ -1,4 +1,4 @@
-"""Options of `tlt bench lease`. Imports no torch, so that --help stays fast."""
+"""`tlt bench lease`. Imports no torch before it runs, so that --help stays fast."""
 
 from typing import Annotated
 
@@ -6,13 +6,13 @@ import typer
 
 from tlt_bench.options import Json, Model
 
+PARTS = ("leases", "requests")
+LEASES, REPEATS = 200, 60
+
 
 def lease(
     json: Json = "-",
-    part: Annotated[
-        list[str] | None,
-        typer.Option(help="leases or requests; repeatable. Default: both."),
-    ] = None,
+    part: Annotated[list[str] | None, typer.Option(help="leases or requests; repeatable. Default: both.")] = None,
     model: Model = None,
 ) -> None:
     """
@@ -21,7 +21,15 @@ def lease(
     Parts: leases granted and revoked at random moments of a trainer process; requests that find their worker training
     against ones that find it idle, with a real engine.
     """
-    from tlt_bench.engines.prepare import check_parts
-    from tlt_bench.lease.command import PARTS, measure
+    from countdown.model import CHECKPOINT
+    from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget, check_parts
+    from tlt_bench.lease import requests, taking_back
+    from tlt_bench.ratios import Figures
 
-    measure(check_parts(part or PARTS, PARTS), model=model).write(json)
+    parts, found = check_parts(part or PARTS, PARTS), Figures()
+    policy = BenchTarget(model=model, drafter=NO_DRAFTER).checkpoint or CHECKPOINT
+    if "leases" in parts:
+        found.merge(taking_back.measure(leases=LEASES, policy=policy))
+    if "requests" in parts:
+        found.merge(requests.measure(repeats=REPEATS, model=model))
+    found.result("lease", repeats=REPEATS).write(json)

@@ -1,29 +1,22 @@
-"""Options of `tlt bench train`. Imports no torch, so that --help stays fast."""
-
-from typing import Annotated
-
-import typer
+"""`tlt bench train`. Imports no torch before it runs, so that --help stays fast."""
 
 from tlt_bench.options import Json
 
+REPEATS = 4
+THREADS = 2
 
-def train(
-    json: Json = "-",
-    trainers: Annotated[
-        bool, typer.Option("--trainers", help="Compare how several trainers learn together instead: 15 minutes.")
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="With --trainers: one repeat, 3 minutes.")] = False,
-) -> None:
+
+def train(json: Json = "-") -> None:
     """
     Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves: 5 minutes.
 
     Both sides of packing learn from the same windows; reports samples per second and the resulting accept lengths.
     """
-    if trainers:
-        from tlt_bench.train.together.command import measure as measure_together
+    import torch
 
-        measure_together(quick=quick).write(json)
-    else:
-        from tlt_bench.train.command import measure
+    from tlt_bench.train import packing, stall
 
-        measure().write(json)
+    torch.set_num_threads(THREADS)
+    found = packing.measure(repeats=REPEATS)
+    found.merge(stall.measure(repeats=REPEATS))
+    found.result("train", repeats=REPEATS).write(json)

@@ -6,16 +6,16 @@ import shutil
 import tempfile
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from tlt_bench.engines.bench_engine import log
+from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.weights.services import gateway, raw, started, worker
-from tlt_bench.weights.setup import Round, Setup
 from tlt_common.client import Client
 from tlt_common.client.tensors import stream
 from tlt_common.client.updates import messages
@@ -25,6 +25,28 @@ from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire
 from tlt_gateway.weights.release_store import MANIFEST
 from tlt_worker.checkpoints.finite import FiniteCheck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A number of workers, and whether each has a file system of its own."""
+
+    workers: int
+    apart: bool = False
+
+    @property
+    def name(self) -> str:
+        """Suffix of its figures."""
+        return f"{self.workers}_apart" if self.apart else str(self.workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A raw copy and the update after it."""
+
+    update_s: float
+    copy_s: float
+
 
 SETUPS = (
     Setup(workers=1),
@@ -46,39 +68,26 @@ def measure(*, megabytes: int, repeats: int) -> Result:
         weights = _weights(megabytes)
         rounds = asyncio.run(_measure(weights, repeats, Path(scratch)))
     checks_s = [_checked_s(weights) for _ in range(repeats)]
-    samples = {
-        **{
-            f"finite_check_share_{setup.name}": [
-                each_s / update.update_s for each_s, update in zip(checks_s, rounds[setup.name], strict=True)
-            ]
-            for setup in SETUPS
-            if setup.workers == 1
-        },
-        **{
-            f"weights_vs_copy_{name}": [each.update_s / each.copy_s for each in found] for name, found in rounds.items()
-        },
-        **{f"seconds_{name}": [each.update_s for each in found] for name, found in rounds.items()},
-        "copy_seconds": [each.copy_s for found in rounds.values() for each in found],
+    found = Figures()
+    for setup in SETUPS:
+        name, made = setup.name, rounds[setup.name]
+        if setup.workers == 1:
+            found.add(f"finite_check_share_{name}", over(checks_s, [each.update_s for each in made]))
+        found.add(f"weights_vs_copy_{name}", [each.update_s / each.copy_s for each in made])
+        found.add(f"seconds_{name}", [each.update_s for each in made])
+    found.add("copy_seconds", [each.copy_s for made in rounds.values() for each in made])
+    found.figures["gigabytes"] = megabytes * 2**20 / 1e9
+    found.notes |= {
+        "weights_vs_copy": "seconds of Client.publish_weights from the first byte to the last switch, divided by "
+        "seconds of one gRPC stream of the same messages, just before, to a process that writes them to a new file",
+        "workers": "worker services in processes of their own that link the gateway's file",
+        "apart": "the same workers with links refused, as between file systems: each receives and writes a copy; "
+        "all share this machine's cores and disk, which workers on nodes of their own do not",
+        "finite_check_share": "seconds in which a worker looks for values that are not finite, while the next piece "
+        "arrives, divided by seconds of the update",
+        "engine": "replaced: it checks the files' headers and loads nothing",
     }
-    return Result(
-        name="weights",
-        figures={
-            **{name: median(found) for name, found in samples.items()},
-            "gigabytes": megabytes * 2**20 / 1e9,
-        },
-        spread={name: (min(found), max(found)) for name, found in samples.items()},
-        repeats=repeats,
-        notes={
-            "weights_vs_copy": "seconds of Client.publish_weights from the first byte to the last switch, divided by "
-            "seconds of one gRPC stream of the same messages, just before, to a process that writes them to a new file",
-            "workers": "worker services in processes of their own that link the gateway's file",
-            "apart": "the same workers with links refused, as between file systems: each receives and writes a copy; "
-            "all share this machine's cores and disk, which workers on nodes of their own do not",
-            "finite_check_share": "seconds in which a worker looks for values that are not finite, while the "
-            "next piece arrives, divided by seconds of the update",
-            "engine": "replaced: it checks the files' headers and loads nothing",
-        },
-    )
+    return found.result("weights", repeats=repeats)
 
 
 def _checked_s(weights: State) -> float:

@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from countdown.settings import DRAFTER
@@ -41,18 +40,10 @@ PAIRS: tuple[tuple[str, str], ...] = (
 """Those that call each other. The client is this process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkedSuite:
-    """A running suite and its network."""
-
-    suite: Suite
-    network: Network
-
-
 @asynccontextmanager
-async def running(directory: Path, *, seed: int) -> AsyncIterator[NetworkedSuite]:
+async def running(directory: Path, *, seed: int) -> AsyncIterator[tuple[Suite, Network]]:
     """
-    Run the suite within the block; logs are written to `directory`.
+    Run the suite and its network within the block; logs are written to `directory`.
 
     Raises:
         TltError: It did not start.
@@ -77,7 +68,7 @@ async def running(directory: Path, *, seed: int) -> AsyncIterator[NetworkedSuite
                 suite = Suite(
                     token=home.token, directory=home.directory, logs=home.logs, services=addresses, proxy=proxy
                 )
-                yield NetworkedSuite(suite=suite, network=network)
+                yield suite, network
         finally:
             home.leave()
             await asyncio.gather(*(process.stop() for process in started))

@@ -1,22 +1,18 @@
 """What is done to the storage of a suite. Each fault is undone before the next one begins."""
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 
 from tlt_bench.campaign.storage.clocks import JUMPS_S, ShiftedClock
 from tlt_bench.campaign.storage.disk import SmallDisk
 from tlt_bench.campaign.storage.object_store import FailingCalls
 from tlt_bench.campaign.storage.redis import RedisControl
+from tlt_bench.campaign.suite.faults import HOLD_S, Fault
 
-HOLD_S = 8.0
-"""Seconds that a fault lasts: longer than every time limit of cache and tuner towards Redis."""
 FULL = "1"
 """Memory limit in bytes below what any Redis uses."""
-
-Fault: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def local_faults(redis: RedisControl, disks: Sequence[SmallDisk]) -> Mapping[str, Fault]:
@@ -27,7 +23,7 @@ def local_faults(redis: RedisControl, disks: Sequence[SmallDisk]) -> Mapping[str
         "Redis flushed": lambda: _after(redis.flush()),
         "Redis restarted": lambda: _after(redis.shut_down()),
     }
-    return found | {f"disk of {disk.path.name} full": _filled(disk) for disk in disks}
+    return found | {f"disk of {disk.path.name} full": partial(_filled, disk) for disk in disks}
 
 
 def remote_faults(store: FailingCalls, clock: ShiftedClock | None) -> Mapping[str, Fault]:
@@ -36,12 +32,7 @@ def remote_faults(store: FailingCalls, clock: ShiftedClock | None) -> Mapping[st
         "object store failing": lambda: _failing(store, one_in=3),
         "object store down": lambda: _failing(store, one_in=1),
     }
-    return found | {name: _set(clock, offset_s) for name, offset_s in JUMPS_S.items() if clock}
-
-
-def ordered(names: Sequence[str], seed: int) -> list[str]:
-    """Return all faults in a random order."""
-    return random.Random(f"storage {seed}").sample(list(names), len(names))
+    return found | {name: partial(_set, clock, offset_s) for name, offset_s in JUMPS_S.items() if clock}
 
 
 @asynccontextmanager
@@ -60,16 +51,13 @@ async def _after(done: Awaitable[None]) -> AsyncIterator[None]:
     yield
 
 
-def _filled(disk: SmallDisk) -> Fault:
-    @asynccontextmanager
-    async def fault() -> AsyncIterator[None]:
-        try:
-            await asyncio.to_thread(disk.fill)
-            yield
-        finally:
-            await asyncio.to_thread(disk.free)
-
-    return fault
+@asynccontextmanager
+async def _filled(disk: SmallDisk) -> AsyncIterator[None]:
+    try:
+        await asyncio.to_thread(disk.fill)
+        yield
+    finally:
+        await asyncio.to_thread(disk.free)
 
 
 @asynccontextmanager
@@ -81,13 +69,10 @@ async def _failing(store: FailingCalls, *, one_in: int) -> AsyncIterator[None]:
         store.one_in = 0
 
 
-def _set(clock: ShiftedClock, offset_s: int) -> Fault:
-    @asynccontextmanager
-    async def fault() -> AsyncIterator[None]:
-        try:
-            await asyncio.to_thread(clock.set, offset_s)
-            yield
-        finally:
-            await asyncio.to_thread(clock.set, 0)
-
-    return fault
+@asynccontextmanager
+async def _set(clock: ShiftedClock, offset_s: int) -> AsyncIterator[None]:
+    try:
+        await asyncio.to_thread(clock.set, offset_s)
+        yield
+    finally:
+        await asyncio.to_thread(clock.set, 0)

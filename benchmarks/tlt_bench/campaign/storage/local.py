@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tlt_bench.campaign.part import Context
 from tlt_bench.campaign.storage.disk import SmallDisk, mounted, why_not
-from tlt_bench.campaign.storage.faults import Fault, local_faults
+from tlt_bench.campaign.storage.faults import local_faults
 from tlt_bench.campaign.storage.redis import RedisControl
+from tlt_bench.campaign.suite.faults import Fault
 from tlt_bench.campaign.suite.suite import Suite, running
 from tlt_local.supervision.home import WEIGHTS
 
@@ -17,31 +17,20 @@ DISKS = ("drafters", "checkpoints")
 DISK_BYTES = 64 * 2**20
 
 
-@dataclass(slots=True)
-class LocalStorage:
-    """Redis, and small disks where they can be mounted."""
+@asynccontextmanager
+async def local_storage(context: Context) -> AsyncIterator[tuple[Suite, Mapping[str, Fault]]]:
+    """Run the suite, on small disks where they can be mounted; yield it with its faults."""
+    directory, disks = context.directory / "run", list[SmallDisk]()
+    if reason := why_not():
+        context.say(reason)
+    async with AsyncExitStack() as parts:
 
-    context: Context
-    _disks: list[SmallDisk] = field(default_factory=list)
+        async def mount(path: Path) -> None:
+            if not reason:
+                disks.append(await parts.enter_async_context(mounted(path, size_bytes=DISK_BYTES)))
 
-    @asynccontextmanager
-    async def suite(self) -> AsyncIterator[Suite]:
-        """Run the suite."""
-        directory = self.context.directory / "run"
-        async with AsyncExitStack() as parts:
-            if reason := why_not():
-                self.context.say(reason)
-                yield await parts.enter_async_context(running(directory, seed=self.context.seed))
-                return
-            for name in DISKS:
-                await self._mount(parts, directory / name)
-            suite = await parts.enter_async_context(running(directory, seed=self.context.seed))
-            await self._mount(parts, suite.directory / WEIGHTS)  # empty until the first update
-            yield suite
-
-    async def _mount(self, parts: AsyncExitStack, path: Path) -> None:
-        self._disks.append(await parts.enter_async_context(mounted(path, size_bytes=DISK_BYTES)))
-
-    def faults(self, suite: Suite) -> Mapping[str, Fault]:
-        """Return the faults by name."""
-        return local_faults(RedisControl(socket=suite.directory / "redis.sock"), self._disks)
+        for name in DISKS:
+            await mount(directory / name)
+        suite = await parts.enter_async_context(running(directory, seed=context.seed))
+        await mount(suite.directory / WEIGHTS)  # empty until the first update
+        yield suite, local_faults(RedisControl(socket=suite.directory / "redis.sock"), disks)

@@ -2,47 +2,37 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, asynccontextmanager
 
 from countdown.settings import DRAFTER
 from tlt_bench.campaign.part import Context
 from tlt_bench.campaign.storage import object_store
-from tlt_bench.campaign.storage.clocks import ShiftedClock, clock_at, why_not
-from tlt_bench.campaign.storage.faults import Fault, remote_faults
-from tlt_bench.campaign.storage.object_store import FailingCalls
+from tlt_bench.campaign.storage.clocks import clock_at, why_not
+from tlt_bench.campaign.storage.faults import remote_faults
+from tlt_bench.campaign.suite.faults import Fault
 from tlt_bench.campaign.suite.stored import stored
 from tlt_bench.campaign.suite.suite import MODEL, Store, Suite, running
 from tlt_worker.engine.launch import environment
 
 
-@dataclass(slots=True)
-class RemoteStorage:
-    """An S3 under drafters, checkpoints and weights; and the wall clock, if libfaketime is installed."""
+@asynccontextmanager
+async def remote_storage(context: Context) -> AsyncIterator[tuple[Suite, Mapping[str, Fault]]]:
+    """
+    Run the suite on an S3, which it finds by the environment, as clients of S3 do; yield it with its faults.
 
-    context: Context
-    _calls: FailingCalls | None = None
-    _clock: ShiftedClock | None = None
-
-    @asynccontextmanager
-    async def suite(self) -> AsyncIterator[Suite]:
-        """Run the suite, which finds the store by the environment, as clients of S3 do."""
-        self._clock = await asyncio.to_thread(clock_at, self.context.directory / "clock")
-        if reason := why_not():
-            self.context.say(reason)
-        async with AsyncExitStack() as parts:
-            self._calls, endpoint = parts.enter_context(object_store.serving())
-            parts.enter_context(environment(object_store.environment(endpoint)))
-            store = await asyncio.to_thread(_filled, self._calls.bucket)
-            if self._clock:
-                parts.enter_context(environment(self._clock.environment))
-            directory = self.context.directory / "run"
-            yield await parts.enter_async_context(running(directory, seed=self.context.seed, store=store))
-
-    def faults(self, _: Suite) -> Mapping[str, Fault]:
-        """Return the faults by name."""
-        assert self._calls is not None  # noqa: S101 - the suite runs
-        return remote_faults(self._calls, self._clock)
+    Those of the wall clock are among them if libfaketime is installed.
+    """
+    clock = await asyncio.to_thread(clock_at, context.directory / "clock")
+    if reason := why_not():
+        context.say(reason)
+    with ExitStack() as parts:
+        calls, endpoint = parts.enter_context(object_store.serving())
+        parts.enter_context(environment(object_store.environment(endpoint)))
+        store = await asyncio.to_thread(_filled, calls.bucket)
+        if clock:
+            parts.enter_context(environment(clock.environment))
+        async with running(context.directory / "run", seed=context.seed, store=store) as suite:
+            yield suite, remote_faults(calls, clock)
 
 
 def _filled(bucket: str) -> Store:

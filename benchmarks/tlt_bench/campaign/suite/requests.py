@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from countdown.task import draw_problems
 from countdown.vocabulary import prompt_ids
 from tlt_common.domain.prompt import SamplingParams
-from tlt_common.domain.response import FinishReason, TokenChunk
+from tlt_common.domain.response import TokenChunk
 
 LOGPROB_TOLERANCE = 1e-3
 """Float32 logprobs differ by less between batch shapes and arms; tests/engine/test_exact.py holds this."""
@@ -69,8 +69,3 @@ def _numbers(answer: TokenChunk, expected: TokenChunk) -> str:
     if any(later < earlier for earlier, later in itertools.pairwise(answer.policy_versions)):
         return "goes back to an older policy version"
     return ""
-
-
-def is_complete(answer: TokenChunk) -> bool:
-    """Return whether the engine ended the response, not an abort."""
-    return answer.finish_reason in {FinishReason.STOP, FinishReason.LENGTH}
