@@ -31,7 +31,7 @@ FULL = RolloutPlan(prompts=32, longest=1024, repeats=3, groups=4, group_longest=
 QUICK = RolloutPlan(prompts=16, longest=512, repeats=1, groups=1, group_longest=96)
 
 
-async def measure_adaptive(engine: BenchEngine, arms: Sequence[str], plan: RolloutPlan) -> Figures:
+async def measure_adaptive(engine: BenchEngine, arms: Sequence[str], *, quick: bool) -> Figures:
     """
     Measure the seconds of rollouts of equal lengths under each arm and under the bandit.
 
@@ -39,6 +39,7 @@ async def measure_adaptive(engine: BenchEngine, arms: Sequence[str], plan: Rollo
     training step does: the bandit knows from earlier rollouts how long rounds take, but not yet the drafter's
     acceptance. In the first rollout it knows times at one batch size only.
     """
+    plan = QUICK if quick else FULL
     found, seconds = Figures(), {name: list[float]() for name in (BANDIT, *arms)}
     for arm in arms:  # warm up: the first rounds of a process are slow
         await engine.force_arms(arm)
@@ -65,8 +66,9 @@ async def measure_adaptive(engine: BenchEngine, arms: Sequence[str], plan: Rollo
     return found
 
 
-async def measure_retrieval(engine: BenchEngine, arm: str, plan: RolloutPlan) -> Figures:
+async def measure_retrieval(engine: BenchEngine, arm: str, *, quick: bool) -> Figures:
     """Measure retrieval alone, and the bandit over off and retrieval, against off, in groups of sibling responses."""
+    plan = QUICK if quick else FULL
     found, seconds = Figures(), {name: list[float]() for name in (BANDIT, "off", arm)}
     count = plan.groups * GROUP
     for repeat in range(plan.repeats):

@@ -3,7 +3,6 @@
 import asyncio
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,27 +32,6 @@ DEFAULT_PARTS = PARTS[:4]
 NEED_DRAFTER = ("speed", "stock", "grid")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmsPlan:
-    """Amount of measurement for each part."""
-
-    off: off.OffPlan
-    speed: speed.SpeedPlan
-    rollouts: adaptive.RolloutPlan
-    batches: batches.BatchesPlan
-    versus: versus.VersusPlan
-    grid: grid.GridPlan
-
-
-FULL = ArmsPlan(
-    off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, batches=batches.FULL, versus=versus.FULL, grid=grid.FULL,
-)  # fmt: skip
-QUICK = ArmsPlan(
-    off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, batches=batches.QUICK, versus=versus.QUICK,
-    grid=grid.QUICK,
-)  # fmt: skip
-
-
 def measure(
     target: BenchTarget,
     *,
@@ -78,19 +56,19 @@ def measure(
     for part in parts:
         if part in NEED_DRAFTER:
             target.require_drafter(f"part {part}")
-    plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        found, device = asyncio.run(_measure(plan, target, Path(scratch), parts, accept_lengths or {}, temperature))
+        found, device = asyncio.run(_measure(quick, target, Path(scratch), parts, accept_lengths or {}, temperature))
     found.notes |= {
         "temperature": f"{temperature:g}",
         "repeats": "of off_vs_plain and control; see the notes",
         "engine": device,
     }
-    return found.result("engine", repeats=plan.off.starts * min(plan.off.repeats.values()))
+    compared = off.QUICK if quick else off.FULL
+    return found.result("engine", repeats=compared.starts * min(compared.repeats.values()))
 
 
 async def _measure(
-    plan: ArmsPlan,
+    quick: bool,
     target: BenchTarget,
     scratch: Path,
     parts: tuple[str, ...],
@@ -101,24 +79,26 @@ async def _measure(
     sides = _Sides(ready, target.accelerator, temperature=temperature)
     found = Figures()
     if "off" in parts:
-        found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
+        found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, quick=quick))
     if "speed" in parts:
         async with started(sides.ours):
-            found.merge(await speed.measure_speed(sides.ours, sides.arms, plan.speed))
+            found.merge(await speed.measure_speed(sides.ours, sides.arms, quick=quick))
     if "adaptive" in parts:
         async with started(sides.adaptive):
-            found.merge(await adaptive.measure_adaptive(sides.adaptive, sides.defaults, plan.rollouts))
+            found.merge(await adaptive.measure_adaptive(sides.adaptive, sides.defaults, quick=quick))
     if "ngram" in parts:
         async with started(sides.retrieval):
-            found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, plan.rollouts))
+            found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, quick=quick))
     if "batches" in parts:
         async with started(sides.adaptive):
-            found.merge(await batches.measure_batches(sides.adaptive, sides.defaults, plan.batches))
+            found.merge(
+                await batches.measure_batches(sides.adaptive, sides.defaults, batches.QUICK if quick else batches.FULL)
+            )
     if "stock" in parts:
-        found.merge(await versus.measure_versus(sides.ours, sides.stock, plan.versus))
+        found.merge(await versus.measure_versus(sides.ours, sides.stock, quick=quick))
     if "grid" in parts:
         async with started(sides.grid):
-            found.merge(await grid.measure_grid(sides.grid, sides.grid_arms, plan.grid, accept_lengths))
+            found.merge(await grid.measure_grid(sides.grid, sides.grid_arms, accept_lengths, quick=quick))
     ran = (sides.ours, sides.adaptive, sides.retrieval, sides.grid)
     return found, next(side.detail for side in ran if side.detail)
 

@@ -55,7 +55,7 @@ def accept_lengths_in(path: Path) -> dict[str, float]:
 
 
 async def measure_grid(
-    engine: BenchEngine, arms: Sequence[str], plan: GridPlan, accept_lengths: Mapping[str, float]
+    engine: BenchEngine, arms: Sequence[str], accept_lengths: Mapping[str, float], *, quick: bool
 ) -> Figures:
     """
     Measure all arms in turn at each batch size.
@@ -63,9 +63,10 @@ async def measure_grid(
     Args:
         engine: A running engine with these arms.
         arms: Arms; `off` among them.
-        plan: Amount of measurement.
         accept_lengths: Tokens per round by arm, from a drafter that was trained; arms that are missing have only costs.
+        quick: Whether to run fewer repeats.
     """
+    plan = QUICK if quick else FULL
     found = Figures()
     for batch, repeats in plan.repeats.items():
         log(f"grid at batch {batch}")

@@ -30,12 +30,13 @@ QUICK = OffPlan(starts=1, tokens=14, repeats={1: 6, 8: 6, 32: 4})
 Rows = Sequence[Timing]
 
 
-async def measure_off(ours: BenchEngine, plain: BenchEngine, control: BenchEngine, plan: OffPlan) -> Figures:
+async def measure_off(ours: BenchEngine, plain: BenchEngine, control: BenchEngine, *, quick: bool) -> Figures:
     """
     Measure the decode speed of three engines in turn, in an order that changes with each repeat.
 
     Measured by elapsed time and (`_cpu`) by CPU time, which other load on the machine affects less.
     """
+    plan = QUICK if quick else FULL
     found, sides = Figures(), (ours, plain, control)
     timings: dict[int, list[list[Rows]]] = {batch: [] for batch in plan.repeats}
     for start in range(plan.starts):

@@ -60,21 +60,15 @@ def measure() -> Result:
     """Run the benchmark and return its figures. Progress goes to stderr."""
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found = asyncio.run(_measure(Path(scratch)))
-    return Result(
-        name="rounds",
-        figures=found.figures,
-        spread=found.spread,
-        repeats=1,
-        notes={
-            "syncs": "reads of a tensor by the suite's scheduler code per decoding round, each of which would make the "
-            "host wait for a GPU; the first round of an arm, which switches to it, counts in syncs_switch only",
-            "launches": "operators outside CUDA graphs, and graphs, per decoding round of one request beyond those of "
-            "SGLang without the suite; operators that a GPU's kernels fuse count one by one",
-            "loop": "SGLang's overlapped loop on a CPU, outputs in memory that the next pass of any model overwrites, "
-            "lengths unknown to the host, sampling in fixed shapes",
-            **found.notes,
-        },
-    )
+    found.notes |= {
+        "syncs": "reads of a tensor by the suite's scheduler code per decoding round, each of which would make the "
+        "host wait for a GPU; the first round of an arm, which switches to it, counts in syncs_switch only",
+        "launches": "operators outside CUDA graphs, and graphs, per decoding round of one request beyond those of "
+        "SGLang without the suite; operators that a GPU's kernels fuse count one by one",
+        "loop": "SGLang's overlapped loop on a CPU, outputs in memory that the next pass of any model overwrites, "
+        "lengths unknown to the host, sampling in fixed shapes",
+    }
+    return found.result("rounds", repeats=1)
 
 
 async def _measure(scratch: Path) -> Figures:

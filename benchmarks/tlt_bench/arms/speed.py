@@ -30,8 +30,9 @@ FULL = SpeedPlan(tokens={1: 96, 4: 96, 16: 96}, repeats={1: 4, 4: 3, 16: 2}, tem
 QUICK = SpeedPlan(tokens={1: 48, 4: 48, 16: 32}, repeats={1: 1, 4: 1, 16: 1}, temperatures=(None,))
 
 
-async def measure_speed(engine: BenchEngine, arms: Sequence[str], plan: SpeedPlan) -> Figures:
+async def measure_speed(engine: BenchEngine, arms: Sequence[str], *, quick: bool) -> Figures:
     """Measure all arms in turn, repeatedly, sampled and greedily."""
+    plan = QUICK if quick else FULL
     found = Figures()
     for temperature in plan.temperatures:
         sampled = temperature is None

@@ -20,13 +20,14 @@ FULL = VersusPlan(tokens=96, repeats={1: 6, 4: 4, 16: 3})
 QUICK = VersusPlan(tokens=48, repeats={1: 2, 4: 2, 16: 1})
 
 
-async def measure_versus(ours: BenchEngine, stock: Mapping[str, BenchEngine], plan: VersusPlan) -> Figures:
+async def measure_versus(ours: BenchEngine, stock: Mapping[str, BenchEngine], *, quick: bool) -> Figures:
     """
     Measure each arm of `stock` beside SGLang's engine of that arm, in turn.
 
     SGLang drafts the most likely tokens where our arms sample drafts, so accept lengths differ; the ratio of round
     times tells what our rounds cost more or less.
     """
+    plan = QUICK if quick else FULL
     found = Figures()
     for arm, theirs in stock.items():
         log(f"{arm} against SGLang's own")

@@ -1,7 +1,7 @@
 """Captured hidden states of an engine against those of transformers, row by row."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -37,7 +37,7 @@ async def check(engine: SglangEngine, command: CheckCapture) -> CaptureCheck:
     by_request = dict(zip((prompt.request_id for prompt in prompts), texts, strict=True))
     frames = [frame async for frame in captured(engine) if frame.header.request_id in by_request]
     engine.set_capture(CapturePolicy(enabled=False))
-    expected = await asyncio.to_thread(_expected, engine.model, by_request)
+    expected = await asyncio.to_thread(expected_states, engine.model, by_request)
     rows = sum(frame.header.token_count for frame in frames)
     names = [frame.header.request_id for frame in frames]
     right = sum(right_rows(frame, by_request[name], expected[name]) for name, frame in zip(names, frames, strict=True))
@@ -63,7 +63,8 @@ async def captured(engine: SglangEngine) -> AsyncIterator[EncodedFrame]:
 
 
 @torch.no_grad()
-def _expected(model: Path, texts: dict[RequestId, list[int]]) -> dict[RequestId, Tensor]:
+def expected_states(model: Path, texts: Mapping[RequestId, list[int]]) -> dict[RequestId, Tensor]:
+    """Return the states of texts by transformers, in float32."""
     from transformers import AutoModelForCausalLM
 
     loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)  # in evaluation mode

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from countdown.settings import DRAFTER
-from tlt_bench.engines.capture_check import captured, right_rows
+from tlt_bench.engines.capture_check import captured, expected_states, right_rows
 from tlt_bench.engines.prepare import BenchTarget, prepared
 from tlt_bench.workload import hard_prompts
 from tlt_common.domain.hidden import CapturePolicy
@@ -95,7 +95,8 @@ async def measure(scratch: Path) -> dict[str, float]:
     finally:
         await engine.aclose()
     first, second = ({0: ready.model}, {0: ready.model, 1: new})
-    states = await asyncio.to_thread(_states, ready.model, still)
+    texts = {RequestId(rid): answer.text for rid, answer in still.items()}
+    states = await asyncio.to_thread(expected_states, ready.model, texts)
     mine = [(frame, states[frame.header.request_id]) for frame in frames if frame.header.request_id in states]
     right = sum(
         right_rows(frame, still[frame.header.request_id].text, wanted, tolerance=STATE_TOLERANCE)
@@ -160,17 +161,6 @@ async def _updated(engine: SglangEngine, new: Path) -> dict[str, Answer]:
     prompts = hard_prompts(RESPONSES, seed=1)
     answers, _ = await asyncio.gather(_answers(engine, "moved", prompts, TOKENS, at), update())
     return answers
-
-
-@torch.no_grad()
-def _states(model: Path, answers: dict[str, Answer]) -> dict[str, Tensor]:
-    from transformers import AutoModelForCausalLM
-
-    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    return {
-        rid: loaded(torch.tensor([answer.text]), output_hidden_states=True).hidden_states[-1][0]
-        for rid, answer in answers.items()
-    }
 
 
 @torch.no_grad()
