@@ -6,6 +6,8 @@ from tlt_common.codec import encode
 from tlt_common.domain.hidden import EncodedFrame, FrameHeader
 from tlt_common.domain.ids import PolicyVersion, RequestId
 
+MIB = 2**20
+
 
 def random_frame(number: int, *, tokens: int, hidden_size: int) -> EncodedFrame:
     """Return a frame of one response, with states of random bits."""

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from tlt_bench.cache.frames import random_frame
-from tlt_bench.cache.service import MIB
+from tlt_bench.cache.frames import MIB, random_frame
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures
 from tlt_bench.scratch import scratch

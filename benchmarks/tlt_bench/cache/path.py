@@ -16,11 +16,11 @@ from typing import Any
 import uvloop
 from redis.asyncio import Redis
 
-from tlt_bench.cache.frames import random_frame
-from tlt_bench.cache.service import MIB, cache_process
+from tlt_bench.cache.frames import MIB, random_frame
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.scratch import scratch
+from tlt_bench.served import served
 from tlt_cache.embedded import embedded_redis
 from tlt_common.codec import read
 from tlt_common.domain.hidden import EncodedFrame
@@ -37,6 +37,7 @@ PIPELINE_BYTES = 8 * MIB
 """Payload of one pipeline of the raw client."""
 DIFFERENT = 8
 """Different payloads; one in each cache line would take long to make."""
+BUDGET_BYTES = 2048 * MIB
 TIMEOUT_S = 120.0
 
 Seconds = tuple[float, float]
@@ -55,8 +56,10 @@ async def _measure(repeats: int) -> Figures:
         directory = Path(stack.enter_context(scratch()))
         redis = await stack.enter_async_context(embedded_redis(directory, max_bytes=4096 * MIB))
         os.sched_setaffinity(redis.pid, {redis_core})
-        port = await stack.enter_async_context(cache_process(redis.url, directory, core=client_core))
-        channel = await stack.enter_async_context(connect(f"127.0.0.1:{port}"))
+        os.sched_setaffinity(0, {client_core})  # the service inherits it
+        config = {"listen": "127.0.0.1:0", "redis": redis.url, "budget_bytes": BUDGET_BYTES}
+        service = stack.enter_context(served("cache", config, directory))
+        channel = await stack.enter_async_context(connect(service.ports["grpc"]))
         raw = await stack.enter_async_context(Redis.from_url(redis.url))
         for tokens in FRAME_TOKENS:
             made = [random_frame(number, tokens=tokens, hidden_size=HIDDEN_SIZE) for number in range(DIFFERENT)]

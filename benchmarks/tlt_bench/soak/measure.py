@@ -12,9 +12,10 @@ import aiohttp
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
+from tlt_bench.served import ServedProcess
 from tlt_bench.soak.callers import Callers
 from tlt_bench.soak.knocking import knock
-from tlt_bench.soak.services import LoadedService, LoadedServices, services
+from tlt_bench.soak.services import LoadedServices, services
 from tlt_bench.soak.slope import Slope, slope_of
 from tlt_common.client import Client
 
@@ -139,7 +140,7 @@ async def _at_once(
     callers: Sequence[Callers],
     act: Callable[[Callers], Awaitable[None]],
     goes_on: Callable[[Callers], bool],
-    watched: Sequence[LoadedService],
+    watched: Sequence[ServedProcess],
     *,
     look: Callable[[], object] = lambda: None,
     settle_s: float = 0.0,
@@ -175,7 +176,7 @@ async def _at_once(
 
 
 async def _connections(
-    service: LoadedService, address: str, protocol: str, within_s: float
+    service: ServedProcess, address: str, protocol: str, within_s: float
 ) -> list[tuple[float, float]]:
     """Return memory over the number of connections to a port, once it has settled."""
     chance, course, until_s = random.Random(1), list[tuple[float, float]](), time.monotonic() + within_s
