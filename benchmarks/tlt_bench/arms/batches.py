@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, log, rotated
-from tlt_bench.engines.commands import Generate, Timing
+from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, alternated, log
+from tlt_bench.engines.commands import Counters, Generate, Timing
 from tlt_bench.ratios import Figures, best, over
 
 BANDIT = "bandit"
@@ -39,30 +40,30 @@ async def measure_batches(engine: BenchEngine, arms: Sequence[str], plan: Batche
     """
     found, names = Figures(), (BANDIT, *arms)
     repeats = plan.repeats * max(1, COMPARED // len(names))
-    for batch, tokens in plan.tokens.items():
+    for batch in plan.tokens:
         log(f"bandit and arms at batch {batch}")
-        timings: dict[str, list[Timing]] = {name: [] for name in names}
-        switches = caught_up = 0
-        for repeat in range(repeats + 1):
-            for place, name in enumerate(rotated(names, repeat)):
-                await engine.force_arms(*() if name == BANDIT else (name,))
-                # Separate prompts: otherwise earlier responses to the same prompt would be retrieved.
-                prompts = engine.task.hard(batch, seed=1000 * batch + repeat * len(names) + place)
-                length = tokens if repeat else plan.warm_tokens
-                timing = await engine.generate(Generate(prompts=prompts, max_new_tokens=(length,) * batch))
-                # After each arm: it takes a second, and a shared CPU that idled runs at another speed than a busy one.
-                counted = await engine.counters()
-                if not repeat:
-                    continue
-                timings[name].append(timing)
-                if name == BANDIT:
-                    switches, caught_up = switches + counted.switches, caught_up + counted.caught_up_tokens
+        measured = await alternated(names, repeats, partial(_timed, engine, plan, batch, len(names)))
+        timings = {name: [timing for timing, _ in each] for name, each in measured.items()}
+        counts = [counted for _, counted in measured[BANDIT]]
+        switches, caught_up = (sum(each.switches for each in counts), sum(each.caught_up_tokens for each in counts))
         found.merge(figures_at(batch, timings))
         rounds = sum(max(timing.rounds) for timing in timings[BANDIT])
         found.notes[f"bandit_bs{batch}"] = (
             f"{switches} changes of the arm in {rounds} rounds; the drafter caught up with {caught_up} tokens"
         )
     return found
+
+
+async def _timed(
+    engine: BenchEngine, plan: BatchesPlan, batch: int, sides: int, name: str, repeat: int, place: int
+) -> tuple[Timing, Counters]:
+    await engine.force_arms(*() if name == BANDIT else (name,))
+    # Separate prompts: otherwise earlier responses to the same prompt would be retrieved.
+    prompts = engine.task.hard(batch, seed=1000 * batch + repeat * sides + place)
+    length = plan.tokens[batch] if repeat else plan.warm_tokens
+    timing = await engine.generate(Generate(prompts=prompts, max_new_tokens=(length,) * batch))
+    # After each arm: it takes a second, and a shared CPU that idled runs at another speed than a busy one.
+    return timing, await engine.counters()
 
 
 def figures_at(batch: int, timings: Mapping[str, Sequence[Timing]]) -> Figures:

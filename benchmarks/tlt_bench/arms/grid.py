@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
-from tlt_bench.engines.commands import Generate
+from tlt_bench.engines.bench_engine import BenchEngine, alternated, log
+from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.ratios import Figures, over
 from tlt_common.errors import ConfigError
 
@@ -70,20 +71,18 @@ async def measure_grid(
     found = Figures()
     for batch, repeats in plan.repeats.items():
         log(f"grid at batch {batch}")
-        rounds: dict[str, list[float]] = {arm: [] for arm in arms}
-        accepted: dict[str, list[float]] = {arm: [] for arm in arms}
-        for repeat in range(repeats + 1):
-            request = Generate(prompts=engine.task.hard(batch, seed=repeat), max_new_tokens=(plan.tokens,) * batch)
-            for arm in rotated(arms, repeat):
-                await engine.force_arms(arm)
-                timing = await engine.generate(request)
-                if repeat:  # the first repeat warms up
-                    rounds[arm].append(timing.round_s)
-                    accepted[arm].append(timing.accept_length)
+        timings = await alternated(arms, repeats, partial(_timed, engine, batch, plan.tokens))
+        rounds = {arm: [each.round_s for each in mine] for arm, mine in timings.items()}
         for arm in (each for each in arms if each != "off"):
             cost = found.add(f"cost_{arm}_bs{batch}", over(rounds[arm], rounds["off"]))
-            found.add(f"accept_{arm}_bs{batch}", accepted[arm])
+            found.add(f"accept_{arm}_bs{batch}", [each.accept_length for each in timings[arm]])
             if arm in accept_lengths:
                 found.add(f"speed_{arm}_bs{batch}", [accept_lengths[arm] / cost])
         found.notes[f"off_round_ms_bs{batch}"] = f"{1000 * median(rounds['off']):.2f}"
     return found
+
+
+async def _timed(engine: BenchEngine, batch: int, tokens: int, arm: str, repeat: int, _: int) -> Timing:
+    await engine.force_arms(arm)
+    prompts = engine.task.hard(batch, seed=repeat)
+    return await engine.generate(Generate(prompts=prompts, max_new_tokens=(tokens,) * batch))

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from tlt_bench import random_models
-from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, log, started
+from tlt_bench.engines.bench_engine import SPEEDS, BenchEngine, alternated, log, started
 from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures, over
@@ -119,15 +119,12 @@ def compared(captured: Pairs, returned: Pairs, *, suffix: str = "") -> Figures:
 async def _pairs(engine: BenchEngine, batch: int, repeats: int) -> Pairs:
     """Generate responses of equal length with and without states, in an order that changes with each pair."""
     log(f"{engine.name}, batch {batch}")
-    found = Pairs()
-    for repeat in range(repeats + 1):
-        timings = {}
-        for enabled in (False, True) if repeat % 2 else (True, False):
-            await engine.set_capture(enabled=enabled)
-            # Other prompts: a prompt in the prefix cache would not be computed.
-            prompts = engine.task.hard(batch, seed=2 * repeat + enabled)
-            timings[enabled] = await engine.generate(Generate(prompts=prompts, max_new_tokens=(TOKENS,) * batch))
-        if repeat:  # the first pair warms up
-            found.off.append(timings[False])
-            found.on.append(timings[True])
-    return found
+
+    async def generate(enabled: bool, repeat: int, _: int) -> Timing:
+        await engine.set_capture(enabled=enabled)
+        # Other prompts: a prompt in the prefix cache would not be computed.
+        prompts = engine.task.hard(batch, seed=2 * repeat + enabled)
+        return await engine.generate(Generate(prompts=prompts, max_new_tokens=(TOKENS,) * batch))
+
+    found = await alternated((True, False), repeats, generate)
+    return Pairs(on=found[True], off=found[False])

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -36,6 +36,7 @@ STOP_S = 20.0
 
 Reply = TypeVar("Reply", bound=Frozen)
 Each = TypeVar("Each")
+Found = TypeVar("Found")
 
 SPEEDS: Mapping[str, Callable[[Timing], float]] = {
     "": lambda timing: timing.rate,
@@ -187,13 +188,31 @@ class BenchEngine:
             raise EngineError(f"the engine {self.name!r}: {failure.error}") from None
 
 
+async def alternated(
+    sides: Sequence[Each], repeats: int, run: Callable[[Each, int, int], Awaitable[Found]]
+) -> dict[Each, list[Found]]:
+    """
+    Run all sides in turn, in an order that changes with each repeat; return what each found, by side.
+
+    Args:
+        sides: What is compared.
+        repeats: Those that count. One before them warms up.
+        run: Called with a side, the number of the repeat, 0 for the first one, and the side's place in its order.
+    """
+    found: dict[Each, list[Found]] = {side: [] for side in sides}
+    for repeat in range(repeats + 1):
+        for place, side in enumerate(rotated(sides, repeat)):
+            one = await run(side, repeat, place)
+            if repeat:
+                found[side].append(one)
+    return found
+
+
 async def in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats: int) -> list[Sequence[Timing]]:
     """Return each engine's measurements, one per repeat."""
-    timings: list[list[Timing]] = [[] for _ in sides]
-    for repeat in range(repeats + 1):
-        request = Generate(prompts=sides[0].task.hard(batch, seed=repeat), max_new_tokens=(tokens,) * batch)
-        for place in rotated(range(len(sides)), repeat):
-            answer = await sides[place].generate(request)
-            if repeat:  # the first repeat warms caches
-                timings[place].append(answer)
-    return list(timings)
+
+    async def run(side: BenchEngine, repeat: int, _: int) -> Timing:
+        prompts = sides[0].task.hard(batch, seed=repeat)
+        return await side.generate(Generate(prompts=prompts, max_new_tokens=(tokens,) * batch))
+
+    return list((await alternated(sides, repeats, run)).values())

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
-from tlt_bench.engines.bench_engine import log, rotated
+from tlt_bench.engines.bench_engine import alternated, log
 from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
@@ -65,17 +65,16 @@ def measure(*, repeats: int, shape: Shape, model: Path | None = None) -> Result:
 
 
 async def _measured(target: BenchTarget, directory: Path, repeats: int, shape: Shape) -> dict[str, list[MeasuredTurns]]:
-    found: dict[str, list[MeasuredTurns]] = {side: [] for side in SIDES}
     async with Stack(await _suite(target, directory, shape), say=log) as stack, Client(stack.endpoint) as client:
         vocabulary = (await client.info()).vocab_size
-        for repeat in range(repeats + 1):
-            for place in rotated(range(len(SIDES)), repeat):
-                side = SIDES[place]
-                one = await _conversations(client, shape, vocabulary, named=side == "with", batch=2 * repeat + place)
-                log(f"{side}: {one.seconds:.2f} s, {one.refilled_share:.3f} prefilled again")
-                if repeat:  # the first one warms up
-                    found[side].append(one)
-    return found
+
+        async def run(side: str, repeat: int, _: int) -> MeasuredTurns:
+            batch = 2 * repeat + SIDES.index(side)
+            one = await _conversations(client, shape, vocabulary, named=side == "with", batch=batch)
+            log(f"{side}: {one.seconds:.2f} s, {one.refilled_share:.3f} prefilled again")
+            return one
+
+        return await alternated(SIDES, repeats, run)
 
 
 async def _suite(target: BenchTarget, directory: Path, shape: Shape) -> StackConfig:
