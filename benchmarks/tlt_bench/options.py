@@ -33,5 +33,7 @@ DrafterOf = Annotated[
 ]
 AcceptLength = Annotated[
     float | None,
-    typer.Option(help="Simulate accepting this many tokens per round, to time weights that were not trained."),
+    typer.Option(
+        "--accept-length", help="Simulate accepting this many tokens per round, to time weights that were not trained."
+    ),
 ]

@@ -17,7 +17,10 @@ def engine(
     accept_length: AcceptLength = None,
     accept_lengths: Annotated[
         Path | None,
-        typer.Option(help="Result of the part grid with a trained drafter; grid calculates speeds with its lengths."),
+        typer.Option(
+            "--accept-lengths",
+            help="Result of the part grid with a trained drafter; grid calculates speeds with its lengths.",
+        ),
     ] = None,
     part: Annotated[
         list[str] | None,
@@ -76,7 +79,9 @@ def rounds(
 
 def trace(
     to: Annotated[Path, typer.Argument(help="File for the rounds; an existing file is replaced.")],
-    arms: Annotated[str, typer.Option(help="Comma-separated names. Default: the arms of the shipped trace.")] = "",
+    arms: Annotated[
+        str, typer.Option("--arms", help="Comma-separated names. Default: the arms of the shipped trace.")
+    ] = "",
     quick: Annotated[
         bool, typer.Option("--quick", help="Two small rollouts, 2 minutes; too little data for most replays.")
     ] = False,
