@@ -6,7 +6,6 @@ from pydantic import Field
 
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
 from tlt_common.journal.files import JOURNAL_MIN_BYTES
 
 
@@ -68,15 +67,8 @@ class GatewayConfig(ServiceConfig):
     max_pause_s: float | None = Field(3600.0, gt=0)
     """Maximum duration of a pause, in seconds. A pause that is neither ended nor renewed (by pausing again) within this
     time, for example because the trainer died, ends at all gateways. Null: no maximum."""
-    retry_after_s: float = Field(1.0, gt=0)
-    """Retry delay, in seconds, sent to refused clients."""
     worker_wait_s: float = Field(60.0, gt=0)
     """Seconds that a request waits for an available worker before it fails with UNAVAILABLE."""
-    max_moves: int = Field(3, ge=0)
-    """Maximum number of times a request moves to another worker after its worker is lost."""
-    spill_load: float = Field(0.25, ge=0, le=1)
-    """Fraction of a worker's slots to fill before requests are sent to workers that are training. Chosen by
-    `tlt simulate sweep` (docs/results/sweeps.md)."""
     affinity_tokens: int | None = Field(256, ge=1)
     """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
     worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
@@ -90,14 +82,10 @@ class GatewayConfig(ServiceConfig):
     journal_bytes: int = Field(2**29, ge=JOURNAL_MIN_BYTES)
     """Maximum size in bytes of this gateway's files in `journal`; the oldest are deleted. A response takes about 450
     bytes."""
-    probe_s: float = Field(1.0, gt=0)
-    """Seconds between attempts to reach a lost worker; also the delay before one is used again."""
     silence_s: float | None = Field(10.0, gt=0)
     """Seconds without a message after which a worker is considered lost and its requests move, even if its connection
     is open, as when its process hangs or is stopped. Only time in which this gateway ran on schedule counts, and only
     while another worker is heard from. Null: only closed connections count."""
-    report_s: float = Field(0.5, gt=0)
-    """Maximum seconds between queue reports to the coordinator; changes are reported immediately."""
     stage_s: float = Field(600.0, gt=0)
     """Deadline per worker, in seconds, for fetching and checking new weights, and again for switching to them."""
     straggler_s: float = Field(30.0, gt=0)
@@ -113,8 +101,6 @@ class GatewayConfig(ServiceConfig):
     spool_bytes: int | None = Field(None, gt=0)
     """Size in bytes of the volume with `spool_dir`, if smaller than its file system, as with a size limit on a
     Kubernetes volume; half of it is the maximum size of streamed weights. Null: the free space of the file system."""
-    max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
-    """Maximum size of streamed weights in bytes, however large the volume is; larger ones are refused."""
     tokens: Path | None = None
     """YAML file with bearer tokens, reloaded when it changes: `tokens: [{name: trainer, token: SECRET, scopes:
     [generate, update_weights], expires_at: 2027-01-01T00:00:00Z}]`. `sha256: HEX` may replace `token`; `expires_at` is

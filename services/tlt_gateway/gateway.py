@@ -13,8 +13,10 @@ from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
 from tlt_common.load import GatewayLoad
 from tlt_common.rpc.channel import connect
+from tlt_common.rpc.limits import RETRY_AFTER_S
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_common.telemetry import metrics
@@ -24,14 +26,14 @@ from tlt_gateway.config import GatewayConfig
 from tlt_gateway.fleet.fleet_memory import FleetMemory
 from tlt_gateway.fleet.pauses import Pauses
 from tlt_gateway.fleet.peers import GatewayPeers
-from tlt_gateway.fleet.queue_report import QueueReport
+from tlt_gateway.fleet.queue_report import REPORT_S, QueueReport
 from tlt_gateway.journal.journal import GatewayJournal
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits
 from tlt_gateway.queue.slots import WorkerSlots
 from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
-from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.requests.dispatch import MAX_MOVES, Dispatch
 from tlt_gateway.requests.lengths import RequestLengths
 from tlt_gateway.requests.other_gateways import abort_on
 from tlt_gateway.requests.requests import Requests
@@ -41,7 +43,8 @@ from tlt_gateway.weights.fanout import WeightsFanout
 from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.workers.discovery import KnownWorkers, follow_fleet, follow_name
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
-from tlt_gateway.workers.worker_pool import WorkerPool
+from tlt_gateway.workers.routing import SPILL_LOAD
+from tlt_gateway.workers.worker_pool import PROBE_S, WorkerPool
 
 
 class Gateway:
@@ -60,7 +63,7 @@ class Gateway:
             partial(connect, to="worker", tls=config.tls),
             fixed=config.workers,
             gateway_id=config.gateway_id,
-            probe_s=config.probe_s,
+            probe_s=PROBE_S,
             silence_s=config.silence_s,
             stage_s=config.stage_s,
         )
@@ -68,7 +71,7 @@ class Gateway:
             QueueReport(
                 config.coordinator,
                 config.gateway_id,
-                report_s=config.report_s,
+                report_s=REPORT_S,
                 tls=config.tls,
                 pause_left_s=lambda: self.pauses.current.left_s,
                 load=self._load,
@@ -76,11 +79,7 @@ class Gateway:
             if config.coordinator
             else None
         )
-        self._slots = slots = WorkerSlots(
-            self._pool,
-            spill_load=config.spill_load,
-            affinity_tokens=config.affinity_tokens,
-        )
+        self._slots = slots = WorkerSlots(self._pool, spill_load=SPILL_LOAD, affinity_tokens=config.affinity_tokens)
         self._admission: Admission[PooledWorker] = Admission(
             slots,
             limits=QueueLimits(
@@ -89,7 +88,7 @@ class Gateway:
                 owner_share=config.queue_share_per_token,
             ),
             worker_wait_s=config.worker_wait_s,
-            retry_after_s=config.retry_after_s,
+            retry_after_s=RETRY_AFTER_S,
             on_change=self._queue_changed,
             weight_of=lambda name: self._tokens.current().weight_of(name) if self._tokens else 1.0,
         )
@@ -102,7 +101,7 @@ class Gateway:
             self._admission,
             self.requests,
             worker_wait_s=config.worker_wait_s,
-            max_moves=config.max_moves,
+            max_moves=MAX_MOVES,
             share_cache=config.share_cache,
             over=unfailing("journal", self._journal.response),
         )
@@ -120,7 +119,7 @@ class Gateway:
         self.weights = WeightsFanout(
             self._pool,
             ReleaseStore(spool_dir, shared=config.spool_shared),
-            SpoolRoom(directory=spool_dir, max_bytes=config.max_weights_bytes, volume_bytes=config.spool_bytes),
+            SpoolRoom(directory=spool_dir, max_bytes=MAX_WEIGHTS_BYTES, volume_bytes=config.spool_bytes),
             spool_shared=config.spool_shared,
             straggler_s=config.straggler_s,
             over=unfailing("journal", self._journal.update),

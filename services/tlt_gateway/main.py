@@ -86,5 +86,4 @@ def _limits(config: GatewayConfig) -> Limits:
         calls=config.max_calls_per_token,
         stream_bytes=config.max_spool_bytes_per_token,
         connections=config.max_connections,
-        retry_after_s=config.retry_after_s,
     )

@@ -11,8 +11,6 @@ from tlt_simulator.costs.model import NOTHING, CostModel
 from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig, split_names, stable_names
 
-_GATEWAY = GatewayConfig.model_fields
-
 
 class RolloutFleet(Frozen):
     """The rollout workers."""
@@ -45,8 +43,7 @@ class RlTrainer(Frozen):
 class GatewayKeys(Frozen):
     """Keys of the gateway that decide where requests run, named and documented as in its configuration."""
 
-    spill_load: float = Field(_GATEWAY["spill_load"].default, ge=0, le=1)
-    pack_running: int = Field(_GATEWAY["pack_running"].default, ge=0)
+    pack_running: int = Field(GatewayConfig.model_fields["pack_running"].default, ge=0)
 
 
 class EngineKeys(Frozen):

@@ -50,7 +50,10 @@ REFUSED = {
         {"gateway": {"config": {"max_queue": 1}}},
         "at '/gateway/config': additional properties 'max_queue' not allowed",
     ),
-    "a setting out of range": ({"gateway": {"config": {"spill_load": 2}}}, "at '/gateway/config/spill_load'"),
+    "a setting out of range": (
+        {"gateway": {"config": {"queue_share_per_token": 2}}},
+        "at '/gateway/config/queue_share_per_token'",
+    ),
     "a setting within": (
         {"cache": {"config": {"capture": {"ratio": 1}}}},
         "at '/cache/config/capture': additional properties 'ratio' not allowed",

@@ -13,7 +13,8 @@ from tlt_common.domain.ids import PolicyVersion
 SOURCE_PREFIXES = ("/", "s3://", "gs://", "gcs://", "az://", "abfs://", "abfss://")
 """Default of a worker's `sources`. Not http: whoever may publish weights could make workers call any host."""
 MAX_WEIGHTS_BYTES = 2**41
-"""Default maximum size of weights: a model of a trillion parameters in bfloat16."""
+"""Maximum size of weights that are streamed, received or copied, however large the volume is: a model of a trillion
+parameters in bfloat16."""
 
 
 INDICES = ":indices"

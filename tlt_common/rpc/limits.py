@@ -15,6 +15,9 @@ IDLE_S = 900
 """Seconds after which a connection without calls is closed; clients reconnect by themselves."""
 MAX_FIELDS = 2**16
 """Entries of a message's lists."""
+RETRY_AFTER_S = 1.0
+"""Retry delay sent with refusals, in seconds: a queue that is full has room again as soon as some requests have ended,
+and clients of the suite wait as long as they are told."""
 _LENGTH_DELIMITED, _MORE = 2, 0x80
 """Wire type of submessages, texts and packed lists; the bit of a varint that says that another byte follows."""
 
@@ -31,7 +34,7 @@ class Limits:
     """Maximum bytes that a caller's running calls may have streamed to the server; None means no limit."""
     connections: int | None = None
     """Maximum number of connections; None means as many as descriptors allow. Further ones are closed at once."""
-    retry_after_s: float = 1.0
+    retry_after_s: float = RETRY_AFTER_S
     """Retry delay sent with refusals."""
 
     def options(self) -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ from tlt_bench.ratios import Figures, over
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.queue.placing import Placing
-from tlt_gateway.workers.routing import Candidate
+from tlt_gateway.workers.routing import SPILL_LOAD, Candidate
 
 FLEETS = (8, 512, 10_240)
 SLOTS = 64
@@ -27,8 +27,7 @@ class LoadedFleet:
 
     def __init__(self, workers: int) -> None:
         affinity_tokens: int = GatewayConfig.model_fields["affinity_tokens"].default
-        spill_load: float = GatewayConfig.model_fields["spill_load"].default
-        self._placing = Placing(spill_load=spill_load, affinity_tokens=affinity_tokens)
+        self._placing = Placing(spill_load=SPILL_LOAD, affinity_tokens=affinity_tokens)
         self._running = deque[WorkerId]()
         self._assigned = {WorkerId(f"worker-{number}"): 0 for number in range(workers)}
         self._requests = 0

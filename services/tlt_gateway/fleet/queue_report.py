@@ -15,6 +15,9 @@ from tlt_common.telemetry.optional import optional
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_to_pb
 
+REPORT_S = 0.5
+"""Maximum seconds between queue reports to the coordinator, which ignores a queue that it has not heard of for five
+seconds; changes are reported immediately."""
 LOAD_S = 0.5
 """Seconds between two reports of what runs; queues are reported whenever they change."""
 

@@ -9,6 +9,9 @@ from typing import TypeAlias
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
 
+SPILL_LOAD = 0.25
+"""Share of a worker's slots to fill before requests are sent to workers that are training. Runs are as fast with 0 and
+with 0.5 (docs/results/sweeps.md)."""
 SPILLED = 2.0**20
 """Above any load: workers that get requests only if no other may rank by it, and then by load."""
 OUTDATED = 4

@@ -24,8 +24,11 @@ log = get_logger(__name__)
 
 Admit: TypeAlias = Callable[[PooledWorker], Awaitable[None]]
 
+PROBE_S = 1.0
+"""Seconds between attempts to reach a lost worker; also the delay before one is used again. Short beside the start of a
+worker, and long enough that a worker that is lost at once does not get the same requests again and again."""
 BEHIND_PROBES = 5
-"""Intervals of `probe_s` before another attempt to update a worker that is behind, since each attempt loads weights."""
+"""Intervals of `PROBE_S` before another attempt to update a worker that is behind, since each attempt loads weights."""
 FRESH_S = 5.0
 """Seconds for which `fresh` waits for a report."""
 

@@ -37,7 +37,7 @@ def sweep(
     continues with --results FILE --resume; a file of another scenario is refused.
 
     For example: tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4 --over
-    gateway.spill_load=0.25,0.5 --results sweep.jsonl
+    gateway.pack_running=0,10 --results sweep.jsonl
     """
     from tlt_simulator.cli import sweep_command
 

@@ -6,6 +6,7 @@ from functools import partial
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.queue.fair_queue import FairQueue
 from tlt_gateway.queue.placing import Placing
+from tlt_gateway.workers.routing import SPILL_LOAD
 from tlt_simulator.result import TAIL_RUNNING
 from tlt_simulator.run.batch import SimRequest
 from tlt_simulator.run.coordinator import SimCoordinator
@@ -59,7 +60,7 @@ class SimGateway:
         self._events = events
         self._on_idle = on_idle
         self._speeds = Speeds(scenario.costs, suite.engine, speculates=suite.speculation, seed=scenario.seed)
-        self._placing = Placing(spill_load=suite.gateway.spill_load, affinity_tokens=AFFINITY_TOKENS)
+        self._placing = Placing(spill_load=SPILL_LOAD, affinity_tokens=AFFINITY_TOKENS)
         self._placing.table.pack = suite.gateway.pack_running if suite.lending else 0
         for worker in workers:
             worker.seen = self._placing.table.put

@@ -49,7 +49,7 @@ def start() -> Start:
     def starting(
         *fakes: FakeWorker, workers: int | None = None, **changes: object
     ) -> AbstractAsyncContextManager[Client]:
-        config = GatewayConfig(workers=tuple(fake.address for fake in fakes), probe_s=0.05, report_s=0.05)
+        config = GatewayConfig(workers=tuple(fake.address for fake in fakes))
         ready = len(fakes) if workers is None else workers
         return served(GatewayConfig.model_validate(config.model_dump() | changes), workers=ready)
 

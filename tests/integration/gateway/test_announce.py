@@ -51,7 +51,7 @@ async def test_prompts_that_cannot_be_sent_cannot_be_announced(start: Start, wor
 
 
 async def test_each_caller_has_an_announcement_of_its_own(worker: FakeWorker, tmp_path: Path) -> None:
-    config = GatewayConfig(workers=(worker.address,), probe_s=0.05, tokens=write(tmp_path / "tokens.yaml"))
+    config = GatewayConfig(workers=(worker.address,), tokens=write(tmp_path / "tokens.yaml"))
     async with (
         gateway(config) as address,
         Client(address, token=SECRETS["trainer"]) as trainer,

@@ -148,8 +148,11 @@ async def test_a_batch_survives_the_loss_of_a_worker(start: Start, pair: Pair) -
     ]
 
 
-async def test_a_batch_whose_engines_all_fail_says_so(start: Start, worker: FakeWorker) -> None:
+async def test_a_batch_whose_engines_all_fail_says_so(
+    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 1)
     worker.generate_error = EngineError("out of memory")
-    async with start(worker, max_moves=1) as client:
+    async with start(worker) as client:
         with pytest.raises(UnavailableError, match="out of memory"):
             await client.batch([[1]], 2, EIGHT)

@@ -100,9 +100,12 @@ async def test_questions_are_asked_again_while_the_gateway_restarts(start: Start
             assert (await asked).server_version
 
 
-async def test_a_response_is_never_drawn_a_second_time(start: Start, worker: FakeWorker) -> None:
+async def test_a_response_is_never_drawn_a_second_time(
+    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 0)
     worker.generate_error = UnavailableError("gone")
-    async with start(worker, max_moves=0) as client:
+    async with start(worker) as client:
         with pytest.raises(UnavailableError):
             await client.generate([1], EIGHT)
 

@@ -136,13 +136,16 @@ async def test_a_worker_that_trains_is_left_alone_while_another_is_lightly_loade
         assert len(pair[0].prompts) == 6
 
 
-async def test_queue_depth_is_reported_when_it_changes(start: Start, worker: FakeWorker, views: Views) -> None:
+async def test_queue_depth_is_reported_when_it_changes(
+    start: Start, worker: FakeWorker, views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_gateway.gateway.REPORT_S", 5.0)
     worker.max_running = 1
     worker.gate.clear()
     views.show(member(worker))
     async with (
         views.peer,
-        start(coordinator=views.peer.address, workers=1, report_s=5.0) as client,
+        start(coordinator=views.peer.address, workers=1) as client,
         asyncio.TaskGroup() as group,
     ):
         group.create_task(client.batch([[1]], 4, EIGHT))

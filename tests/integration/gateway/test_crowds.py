@@ -16,7 +16,7 @@ FOUR = SamplingParams(max_new_tokens=4)
 async def test_a_token_does_not_wait_behind_the_queue_of_another(tmp_path: Path) -> None:
     async with FakeWorker(max_running=2) as worker:
         worker.gate.clear()
-        config = GatewayConfig(workers=(worker.address,), tokens=write(tmp_path / "tokens"), probe_s=0.05)
+        config = GatewayConfig(workers=(worker.address,), tokens=write(tmp_path / "tokens"))
         async with (
             gateway(config) as address,
             Client(address, token=SECRETS["trainer"]) as trainer,

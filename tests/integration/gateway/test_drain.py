@@ -34,7 +34,7 @@ HEALTH = health_pb2.HealthCheckRequest()
 async def gateway(
     worker: FakeWorker, drain: Drain, *, listen: str = "127.0.0.1:0", **changes: Any
 ) -> AsyncIterator[str]:
-    config = GatewayConfig(workers=(worker.address,), probe_s=0.05, listen=listen, **changes)
+    config = GatewayConfig(workers=(worker.address,), listen=listen, **changes)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(live(config, drain=drain, on_serving=address.set_result))
@@ -116,12 +116,16 @@ async def test_health_follows(worker: FakeWorker) -> None:
                     pass
 
 
-async def test_requests_refused_by_a_worker_that_drains_are_not_lost_ones(start: Start, pair: Pair) -> None:
+async def test_requests_refused_by_a_worker_that_drains_are_not_lost_ones(
+    start: Start, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Moves are disabled, so that any request that counted as lost would fail."""
+    monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 0)
+    monkeypatch.setattr("tlt_gateway.gateway.PROBE_S", 60)
     leaving, staying = pair
     leaving.reticent = True
     moved = REGISTRY.get_sample_value("tlt_gateway_moved_requests_total")
-    async with start(*pair, max_moves=0, probe_s=60) as client:
+    async with start(*pair) as client:
         await leaving.drain.complete(0)
         seeded = SamplingParams(max_new_tokens=4, seed=3)
         answers = await client.batch([[5]], 12, seeded)

@@ -77,10 +77,13 @@ async def test_requests_beyond_the_workers_slots_wait_their_turn(start: Start, w
     assert sorted(task.result().token_ids[0] for task in asked) == [1, 2, 3, 4, 5]
 
 
-async def test_a_full_queue_refuses_with_a_delay(start: Start, worker: FakeWorker) -> None:
+async def test_a_full_queue_refuses_with_a_delay(
+    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_gateway.gateway.RETRY_AFTER_S", 0.25)
     worker.max_running = 1
     worker.gate.clear()
-    async with start(worker, max_queued=1, retry_after_s=0.25) as client, asyncio.TaskGroup() as group:
+    async with start(worker, max_queued=1) as client, asyncio.TaskGroup() as group:
         group.create_task(client.generate([1], EIGHT))
         await worker.until(running=1)
         group.create_task(client.generate([1], EIGHT))

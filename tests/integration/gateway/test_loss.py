@@ -126,10 +126,11 @@ async def test_with_no_worker_left_the_request_fails_after_the_limit(start: Star
                 pass
 
 
-async def test_a_request_does_not_wander_for_ever(start: Start, pair: Pair) -> None:
+async def test_a_request_does_not_wander_for_ever(start: Start, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 2)
     for fake in pair:
         fake.generate_error = AbortedError("shutting down")
-    async with start(*pair, max_moves=2) as client:
+    async with start(*pair) as client:
         with pytest.raises(UnavailableError, match="after the request had moved 2 times"):
             await client.generate([5], TWENTY)
 
@@ -149,7 +150,7 @@ async def test_a_gateway_that_stops_blames_no_request_for_the_workers_it_leaves(
     """Its client continues the response elsewhere, which it would not do if the request were said to end engines."""
     for fake in pair:
         await held(fake, after=0)
-    config = GatewayConfig(workers=tuple(fake.address for fake in pair), probe_s=0.05)
+    config = GatewayConfig(workers=tuple(fake.address for fake in pair))
     async with AsyncExitStack() as clients:
         async with gateway(config) as address:
             client = await clients.enter_async_context(Client(address, patience_s=0))

@@ -30,7 +30,7 @@ def params(**changes: Any) -> SimpleNamespace:
 async def test_responses_have_the_form_of_vllm() -> None:
     async with (
         FakeWorker() as worker,
-        gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address,
+        gateway(GatewayConfig(workers=(worker.address,))) as address,
     ):
         engine = TltEngine(address, tokenizer=Words())
         (whole,) = (await engine.generate([3, 10], params())).outputs
@@ -49,7 +49,7 @@ async def test_responses_end_at_the_tokenizers_end_token(ignored: bool, tokens: 
     tokenizer.eos_token_id = 12
     async with (
         FakeWorker() as worker,
-        gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address,
+        gateway(GatewayConfig(workers=(worker.address,))) as address,
     ):
         engine = TltEngine(address).bound(tokenizer)
         (output,) = (await engine.generate([3, 10], params(ignore_eos=ignored))).outputs
@@ -61,7 +61,7 @@ async def test_responses_end_at_the_tokenizers_end_token(ignored: bool, tokens: 
 async def test_a_stop_string_ends_a_response(keeps: bool, text: str) -> None:
     async with FakeWorker() as worker:
         worker.decode = lambda ids: Words().decode(ids)
-        async with gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address:
+        async with gateway(GatewayConfig(workers=(worker.address,))) as address:
             engine = TltEngine(address, tokenizer=Words())
             asked = params(stop="12", include_stop_str_in_output=keeps)
             (output,) = (await engine.generate([3, 10], asked)).outputs

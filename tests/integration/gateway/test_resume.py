@@ -147,11 +147,14 @@ async def test_a_newer_attempt_replaces_an_older_one(start: Start, worker: FakeW
     assert [request_of(name) for name in worker.hung_up] == ["r"]
 
 
-async def test_a_full_queue_is_asked_again_after_the_delay_it_states(start: Start, worker: FakeWorker) -> None:
+async def test_a_full_queue_is_asked_again_after_the_delay_it_states(
+    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_gateway.gateway.RETRY_AFTER_S", 0.05)
     worker.max_running = 1
     worker.gate.clear()
     async with (
-        start(worker, max_queued=1, retry_after_s=0.05) as direct,
+        start(worker, max_queued=1) as direct,
         Client(direct.endpoint) as client,
         asyncio.TaskGroup() as group,
     ):

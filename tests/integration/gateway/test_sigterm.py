@@ -18,7 +18,7 @@ START_S = 60.0
 
 @asynccontextmanager
 async def process(worker: FakeWorker, port_file: Path, drain_s: float) -> AsyncIterator[asyncio.subprocess.Process]:
-    settings = {"workers": f'["{worker.address}"]', "port_file": port_file, "probe_s": 0.05, "drain_s": drain_s}
+    settings = {"workers": f'["{worker.address}"]', "port_file": port_file, "drain_s": drain_s}
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     program = [sys.executable, "-m", "tlt_common.cli", "serve", "gateway", *options]
     running = await asyncio.create_subprocess_exec(*program)

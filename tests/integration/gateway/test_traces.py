@@ -111,7 +111,7 @@ async def test_spans_say_what_a_response_came_to_and_not_what_is_in_it(
     spans: InMemorySpanExporter, tmp_path: Path
 ) -> None:
     async with real_worker(tmp_path) as address:
-        config = GatewayConfig(workers=(address,), probe_s=0.05)
+        config = GatewayConfig(workers=(address,))
         async with served(config, workers=1) as client:
             await client.generate([5], FOUR, request_id="r")
     expected = {"tlt.request_id": "r", "tlt.tokens": 4, "tlt.policy_versions": (0,), "tlt.worker_id": "w7"}
@@ -196,7 +196,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 async def test_a_collector_has_all_spans_when_the_service_has_ended() -> None:
     collector, server = Collector(), grpc.server(ThreadPoolExecutor(1))
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)  # type: ignore[no-untyped-call]
-    config = GatewayConfig(traces=f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", probe_s=0.05)
+    config = GatewayConfig(traces=f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
     server.start()
     async with FakeWorker("w0") as worker:
         with exposed(config):

@@ -35,7 +35,7 @@ class Tensor:
 
 @asynccontextmanager
 async def serving(worker: FakeWorker) -> AsyncIterator[tuple[TltServer, Connection]]:
-    async with gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address:
+    async with gateway(GatewayConfig(workers=(worker.address,))) as address:
         connection = Connection.of({"endpoint": address, "wait_s": 10})
         server = TltServer(connection, prompt_length=8, response_length=4)
         try:
@@ -71,7 +71,7 @@ async def test_responses_have_the_form_of_verl(worker: FakeWorker) -> None:
 
 
 async def test_responses_end_at_the_end_tokens_of_verls_tokenizer(worker: FakeWorker) -> None:
-    async with gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address:
+    async with gateway(GatewayConfig(workers=(worker.address,))) as address:
         connection = Connection.of({"endpoint": address, "wait_s": 10})
         server = TltServer(connection, prompt_length=8, response_length=4, end_token_ids=(12,))
         ended = await server.generate("a", [3, 10], dict(SAMPLING))

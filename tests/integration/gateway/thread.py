@@ -35,7 +35,7 @@ def endpoint(*, workers: int = 2, vocab_size: int = 100) -> Iterator[Endpoint]:
             fakes = [
                 await stack.enter_async_context(FakeWorker(f"w{i}", vocab_size=vocab_size)) for i in range(workers)
             ]
-            config = GatewayConfig(workers=tuple(fake.address for fake in fakes), probe_s=0.05)
+            config = GatewayConfig(workers=tuple(fake.address for fake in fakes))
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
             def serving(address: str) -> None:

@@ -45,9 +45,7 @@ async def endpoint(authority: Authority, tokens: Path, addresses: Addresses, wor
     hello = WorkerHello(
         worker_id=WorkerId("w0"), address=worker.address, model="fake", device="scripted", max_running=8
     )
-    config = GatewayConfig(
-        coordinator=addresses.grpc, tls=authority.issue("gateway"), tokens=tokens, probe_s=0.05, report_s=0.05
-    )
+    config = GatewayConfig(coordinator=addresses.grpc, tls=authority.issue("gateway"), tokens=tokens)
     async with (
         LeaseHolder(addresses.grpc, opening=(hello, IDLE), tls=authority.issue("worker")),
         alive(lambda tell: live(config, on_serving=tell)) as served,

@@ -30,7 +30,7 @@ def tokens(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def gateway(tokens: Path, worker: FakeWorker) -> AsyncIterator[str]:
-    config = GatewayConfig(workers=(worker.address,), tokens=tokens, probe_s=0.05)
+    config = GatewayConfig(workers=(worker.address,), tokens=tokens)
     async with alive(lambda tell: live(config, on_serving=tell)) as address:
         yield address
 

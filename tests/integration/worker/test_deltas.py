@@ -43,7 +43,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[tuple[Client, list[Bench], dict
             bench.engine.check = ModelTensors.of(model).check
             await stack.enter_async_context(working(bench, model=model, worker_id=f"w{index}"))
         settings = {
-            "workers": [bench.address for bench in benches], "probe_s": 0.05, "spool_dir": tmp_path / "spool",
+            "workers": [bench.address for bench in benches], "spool_dir": tmp_path / "spool",
         }  # fmt: skip
         config = GatewayConfig.model_validate(settings)
         yield await stack.enter_async_context(served(config, workers=2)), benches, settings

@@ -42,7 +42,7 @@ async def two(tmp_path: Path) -> AsyncIterator[tuple[Bench, Bench]]:
 
 async def test_workers_and_gateway_of_one_machine_hold_one_file(two: tuple[Bench, Bench], tmp_path: Path) -> None:
     spool = tmp_path / "spool"
-    config = GatewayConfig(workers=tuple(bench.address for bench in two), probe_s=0.1, spool_dir=spool)
+    config = GatewayConfig(workers=tuple(bench.address for bench in two), spool_dir=spool)
     async with served(config, workers=2) as client:
         await client.publish_weights(1, STATE)
         (file,) = files(spool)
@@ -63,7 +63,7 @@ async def test_workers_and_gateway_of_one_machine_hold_one_file(two: tuple[Bench
 async def test_workers_on_another_file_system_receive_a_copy_and_link_each_others(two: tuple[Bench, Bench]) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
         spool = Path(elsewhere)
-        config = GatewayConfig(workers=tuple(bench.address for bench in two), probe_s=0.1, spool_dir=spool)
+        config = GatewayConfig(workers=tuple(bench.address for bench in two), spool_dir=spool)
         async with served(config, workers=2) as client:
             assert (await client.publish_weights(1, STATE)).workers == 2
             (file,) = files(spool)
@@ -78,7 +78,7 @@ async def test_where_nothing_can_be_linked_each_has_a_copy(
     two: tuple[Bench, Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.link", refuse_link)
-    config = GatewayConfig(workers=tuple(bench.address for bench in two), probe_s=0.1)
+    config = GatewayConfig(workers=tuple(bench.address for bench in two))
     async with served(config, workers=2) as client:
         assert (await client.publish_weights(1, STATE)).workers == 2
         assert len(inodes(*two)) == 2
@@ -86,7 +86,7 @@ async def test_where_nothing_can_be_linked_each_has_a_copy(
 
 async def test_a_worker_that_joins_later_links_the_gateways_file(two: tuple[Bench, Bench], tmp_path: Path) -> None:
     spool = tmp_path / "spool"
-    config = GatewayConfig(workers=(two[0].address,), probe_s=0.1, spool_dir=spool)
+    config = GatewayConfig(workers=(two[0].address,), spool_dir=spool)
     async with served(config, workers=1) as client:
         await client.publish_weights(1, STATE)
         await eventually(lambda: bool(list(spool.glob("weights-*/release.json"))))

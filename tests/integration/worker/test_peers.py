@@ -113,7 +113,7 @@ async def test_without_peers_that_have_it_a_worker_says_that_it_cannot_read_the_
 
 async def test_an_update_reaches_all_workers_of_a_gateway(three: list[Bench]) -> None:
     state = {f"layer.{index}": torch.full((1000,), float(index)) for index in range(5)}
-    config = GatewayConfig(workers=tuple(bench.address for bench in three), probe_s=0.1)
+    config = GatewayConfig(workers=tuple(bench.address for bench in three))
     async with served(config, workers=3) as client:
         assert (await client.publish_weights(1, state)).workers == 3
         assert received(three[0]) == received(three[1]) == received(three[2]) != b""

@@ -48,7 +48,7 @@ async def served(
     tmp_path: Path, *workers: str, on_serving: Callable[[str], object] = lambda _address: None
 ) -> AsyncIterator[Http]:
     """Run a gateway with HTTP; `on_serving` is called with its gRPC address."""
-    config = GatewayConfig.model_validate({"workers": workers, "probe_s": 0.05, "http": {"listen": "127.0.0.1:0"}})
+    config = GatewayConfig.model_validate({"workers": workers, "http": {"listen": "127.0.0.1:0"}})
     ports = tmp_path / "ports.json"
     with announced_in(ports):
         async with gateway(config) as endpoint:

@@ -1,24 +1,27 @@
-"""Defaults that rest on a GPU's time scale were chosen by a sweep of the simulator, and say so."""
+"""Defaults and constants that rest on a GPU's time scale were chosen by a sweep of the simulator, and say so."""
 
+import ast
+import inspect
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pydantic import BaseModel
 
 from tlt_cache.config import CacheConfig
 from tlt_coordinator.config import SpotConfig
-from tlt_gateway.config import GatewayConfig
+from tlt_gateway.workers import routing
 from tlt_simulator.scenario import SuiteKeys
 from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig
 
-PAGE = (Path(__file__).parents[3] / "docs/results/sweeps.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/results/sweeps.md").read_text()
 CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
     "spot.settle_s": (SpotConfig, "settle_s"),
     "spot.max_trainers": (SpotConfig, "max_trainers"),
-    "gateway.spill_load": (GatewayConfig, "spill_load"),
     "engine.speculate_below_requests": (EngineConfig, "speculate_below_requests"),
     "engine.arms": (EngineConfig, "arms"),
     "engine.group_below_requests": (EngineConfig, "group_below_requests"),
@@ -34,6 +37,8 @@ CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
     "pay.look_every_s": (PaySettings, "look_every_s"),
 }
 """Keys, and where they are defined."""
+CONSTANTS = {"SPILL_LOAD": routing}
+"""The same for constants."""
 
 
 @pytest.mark.parametrize("key", sorted(CHOSEN))
@@ -41,12 +46,30 @@ def test_a_default_names_its_sweep_and_is_the_one_that_was_swept(key: str) -> No
     model, name = CHOSEN[key]
     field = model.model_fields[name]
     assert "`tlt simulate sweep`" in (field.description or "").replace("\n", " ")
-    row = re.search(rf"^\| `{re.escape(key)}` \| `(\S+)` \| (.+?) \|", PAGE, re.MULTILINE)
+    require_swept(f"`{key}`", field.get_default(call_default_factory=True))
+
+
+@pytest.mark.parametrize("name", sorted(CONSTANTS))
+def test_a_constant_names_the_sweeps_and_is_the_one_that_was_swept(name: str) -> None:
+    module = CONSTANTS[name]
+    assert "docs/results/sweeps.md" in docstring_of(module, name)
+    file = Path(inspect.getfile(module)).relative_to(ROOT / "services")
+    require_swept(f"`{name}` of `{file}`", getattr(module, name))
+
+
+def require_swept(named: str, value: object) -> None:
+    row = re.search(rf"^\| {re.escape(named)} \| `(\S+)` \| (.+?) \|", PAGE, re.MULTILINE)
     assert row is not None, "docs/results/sweeps.md has no row"
-    value = field.get_default(call_default_factory=True)
     default = f"{value:g}" if isinstance(value, float) else json.dumps(value)
     assert row[1] == default, "the default is no longer the one that the page reports"
     assert default in row[2].replace("`", "").split(", "), "the default was not among the values"
+
+
+def docstring_of(module: ModuleType, name: str) -> str:
+    """Return the text below a constant."""
+    body = ast.parse(inspect.getsource(module)).body
+    (place,) = (place for place, node in enumerate(body) if isinstance(node, ast.Assign) and name in ast.unparse(node))
+    return ast.unparse(body[place + 1])
 
 
 def test_the_simulator_has_the_defaults_of_the_services() -> None:

@@ -166,10 +166,10 @@ def findings(workers: int = 4, steps: int = 6, *, gpus: int = 1) -> Findings:
             steps="4 of 6 steps, at equal distances",
             seeds=3,
             tried=(
-                TriedValue(key="gateway.spill_load", value="0.02", gain=0.03, is_beyond_noise=True),
+                TriedValue(key="gateway.pack_running", value="2", gain=0.03, is_beyond_noise=True),
                 TriedValue(key="spot.max_trainers", value="1", gain=-0.01, is_beyond_noise=False),
             ),
-            chosen={"gateway.spill_load": "0.02"},
+            chosen={"gateway.pack_running": "2"},
             gain=0.03,
         ),
         notes=("the trace says nothing of prompts",),

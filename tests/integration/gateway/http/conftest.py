@@ -52,7 +52,7 @@ async def serving_in(
     directory: Path, *fakes: FakeWorker, within_s: float = 10, **changes: object
 ) -> AsyncIterator[Http]:
     """Start a gateway with HTTP in front of fake workers, and wait until they accept requests."""
-    config = GatewayConfig(workers=tuple(fake.address for fake in fakes), probe_s=0.05, report_s=0.05)
+    config = GatewayConfig(workers=tuple(fake.address for fake in fakes))
     changes = {"http": {"listen": "127.0.0.1:0"}} | changes
     ports = directory / "ports.json"
     with announced_in(ports):

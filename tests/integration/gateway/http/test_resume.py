@@ -29,7 +29,7 @@ def tokens(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def served(worker: FakeWorker, tmp_path: Path, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
-    config = GatewayConfig(workers=(worker.address,), probe_s=0.05, http={"listen": "127.0.0.1:0"}, **changes)
+    config = GatewayConfig(workers=(worker.address,), http={"listen": "127.0.0.1:0"}, **changes)
     ports = tmp_path / "ports.json"
     with announced_in(ports):
         async with gateway(config):

@@ -28,12 +28,12 @@ def file(tmp_path: Path, values: dict[str, Any]) -> Path:
 
 def test_options_override_the_file_and_only_what_was_set_is_passed_on() -> None:
     sections: dict[str, dict[str, Any]] = {
-        "gateway": {"max_queued": 5, "retry_after_s": 2.0},
+        "gateway": {"max_queued": 5, "worker_wait_s": 2.0},
         "coordinator": {"spot": {"settle_s": 1.5}},
     }
     options = ("gateway.max_queued=7", "coordinator.spot.keep_warm=1", "trainer.publish.gain=0.5")
     assert settings_of(sections, options) == {
-        "gateway": {"max_queued": 7, "retry_after_s": 2.0},
+        "gateway": {"max_queued": 7, "worker_wait_s": 2.0},
         "coordinator": {"spot": {"settle_s": 1.5, "keep_warm": 1}},
         "trainer": {"publish": {"gain": 0.5}},
     }

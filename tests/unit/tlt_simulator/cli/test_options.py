@@ -101,10 +101,10 @@ def given(**values: Any) -> Inputs:
 
 
 def test_options_come_to_a_scenario() -> None:
-    found = prepared(given(settings=["gateway.spill_load=0.02"], learn_s=7.0, colocated=False, seed=3))
+    found = prepared(given(settings=["gateway.pack_running=2"], learn_s=7.0, colocated=False, seed=3))
     assert found.scenario.fleet.workers == 2
     assert found.scenario.seed == 3
-    assert found.scenario.suite.gateway.spill_load == 0.02
+    assert found.scenario.suite.gateway.pack_running == 2
     assert not found.scenario.trainer.colocated
     assert found.scenario.trainer.learn_s.value == 7.0
     assert found.trace.responses == 16

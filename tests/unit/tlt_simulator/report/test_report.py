@@ -53,7 +53,7 @@ def test_every_output_says_where_every_number_comes_from() -> None:
 
 def test_the_table_has_ratios_intervals_checks_and_what_to_set() -> None:
     shown = printed(findings())
-    for part in ("1.32x", "1.20 to 1.80", "+7.4%", "--set gateway.spill_load=0.02", "note: one seed", "4 of 6 steps"):
+    for part in ("1.32x", "1.20 to 1.80", "+7.4%", "--set gateway.pack_running=2", "note: one seed", "4 of 6 steps"):
         assert part in shown
 
 
@@ -74,7 +74,7 @@ def test_the_document_is_json_and_adds_up() -> None:
     assert values["speedup"] == pytest.approx(values["without"]["seconds"] / values["with"]["seconds"])
     spent = values["with"]["device_s_by_state"]
     assert sum(spent.values()) == pytest.approx(4 * values["with"]["seconds"])
-    assert values["what_to_set"]["lines"] == ["--set gateway.spill_load=0.02"]
+    assert values["what_to_set"]["lines"] == ["--set gateway.pack_running=2"]
 
 
 def test_the_same_findings_make_the_same_page() -> None:

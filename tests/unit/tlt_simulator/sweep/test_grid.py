@@ -6,12 +6,12 @@ from tlt_simulator.sweep.grid import combinations, grid, scenarios
 
 
 def test_all_combinations_the_last_key_fastest() -> None:
-    over = grid(["spot.max_trainers=1,2", "gateway.spill_load=0,0.02"])
+    over = grid(["spot.max_trainers=1,2", "gateway.pack_running=0,2"])
     assert combinations(over) == (
-        {"spot.max_trainers": "1", "gateway.spill_load": "0"},
-        {"spot.max_trainers": "1", "gateway.spill_load": "0.02"},
-        {"spot.max_trainers": "2", "gateway.spill_load": "0"},
-        {"spot.max_trainers": "2", "gateway.spill_load": "0.02"},
+        {"spot.max_trainers": "1", "gateway.pack_running": "0"},
+        {"spot.max_trainers": "1", "gateway.pack_running": "2"},
+        {"spot.max_trainers": "2", "gateway.pack_running": "0"},
+        {"spot.max_trainers": "2", "gateway.pack_running": "2"},
     )
 
 
@@ -42,5 +42,5 @@ def test_too_many_combinations_are_refused() -> None:
 
 
 def test_an_invalid_value_is_refused_before_anything_runs() -> None:
-    with pytest.raises(ConfigError, match=r"--over gateway\.spill_load"):
-        scenarios(scenario(), combinations(grid(["gateway.spill_load=0,2"])))
+    with pytest.raises(ConfigError, match=r"--over gateway\.pack_running"):
+        scenarios(scenario(), combinations(grid(["gateway.pack_running=0,-1"])))

@@ -27,12 +27,12 @@ from tlt_worker.config import WorkerConfig
 def test_keys_of_the_suite_the_fleet_and_the_costs_are_set() -> None:
     found = changed(
         scenario(),
-        {"spot.max_trainers": "2", "gateway.spill_load": "0.05", "fleet.workers": "9", "costs.ageing": "0.01",
+        {"spot.max_trainers": "2", "gateway.pack_running": "5", "fleet.workers": "9", "costs.ageing": "0.01",
          "trainer.learn_s": "7", "trainer.colocated": "false", "lending": "false", "spot.settle_s": "null"},
     )  # fmt: skip
     assert found.suite.spot.max_trainers == 2
     assert found.suite.spot.settle_s is None
-    assert found.suite.gateway.spill_load == 0.05
+    assert found.suite.gateway.pack_running == 5
     assert not found.suite.lending
     assert found.fleet.workers == 9
     assert found.costs.ageing.value == 0.01
@@ -57,8 +57,8 @@ def test_the_rest_stays_as_it_was() -> None:
         ("costs.nothing", "2", "costs.ageing"),
         ("spot", "{}", "accepted"),
         ("", "1", "accepted"),
-        ("gateway.spill_load", "2", "less than or equal to 1"),
-        ("gateway.spill_load", "much", "valid number"),
+        ("gateway.pack_running", "-1", "greater than or equal to 0"),
+        ("gateway.pack_running", "much", "valid integer"),
         ("fleet.workers", "0", "greater than or equal to 1"),
         ("fleet.workers", "1.5", "integer"),
         ("costs.ageing", "-1", "at least 0"),

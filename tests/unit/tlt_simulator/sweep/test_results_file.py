@@ -9,7 +9,7 @@ from tlt_simulator.sweep.keys import changed
 from tlt_simulator.sweep.results_file import ResultsFile, SweptScenario
 
 SWEPT = SweptScenario(scenario=scenario(), trace=trace())
-CHANGES = {"spot.max_trainers": "2", "gateway.spill_load": "0.02"}
+CHANGES = {"spot.max_trainers": "2", "gateway.pack_running": "2"}
 
 
 @pytest.fixture
