@@ -17,8 +17,6 @@ class CaptureSettings(Frozen):
 
     sample_ratio: float = Field(1.0, ge=0, le=1)
     """Share of requests to capture; 0 disables capture."""
-    frame_tokens: int = Field(256, ge=8)
-    """Maximum number of states per frame. The drafter is trained on windows of this length."""
     state_bits: Literal[8, 16] = 8
     """Bits per element of a state: 16 as the model computes them; 8 with one scale per state, which halves what is
     copied off the device, sent and stored."""
@@ -46,8 +44,6 @@ class CacheConfig(ServiceConfig):
     then those of short responses. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     capture: CaptureSettings = CaptureSettings()
     """Which hidden states engines capture."""
-    probe_every_s: float = Field(1.0, gt=0)
-    """Seconds between health checks of the store. While it is unreachable, engines capture nothing."""
     run_dir: Path | None = None
     """Directory for the embedded Redis; null uses the system's temporary directory."""
     redis_socket: Path | None = None

@@ -25,6 +25,9 @@ log = get_logger(__name__)
 
 MIB = 2**20
 
+PROBE_EVERY_S = 1.0
+"""Seconds between health checks of the store. While it is unreachable, engines capture nothing, so that at most a
+second of frames is captured in vain."""
 CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
 """Only workers may call. Spot trainers run as part of their workers."""
 
@@ -57,7 +60,6 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
             CapturePolicy(
                 enabled=config.capture.sample_ratio > 0,
                 sample_ratio=config.capture.sample_ratio,
-                frame_tokens=config.capture.frame_tokens,
                 state_bits=config.capture.state_bits,
             )
         )
@@ -65,7 +67,7 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
         async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
             log.info("cache_serving", port=server.port, redis=shown_redis_url(config.redis))
-            probing = kept_running("probe", partial(gate.probe, store, config.probe_every_s))
+            probing = kept_running("probe", partial(gate.probe, store, PROBE_EVERY_S))
             probe = parts.create_task(probing, name="probe")
             try:
                 yield server.port

@@ -84,18 +84,12 @@ class CoordinatorConfig(ServiceConfig):
     silence_s: float = Field(5.0, gt=0)
     """Seconds without a message after which a worker counts as down. Workers report at least once per second. Every
     1,024 workers beyond the first 1,024 add a second to the interval of reports and to this limit."""
-    max_score_drop: float = Field(0.05, ge=0, le=1)
-    """Refuse a drafter whose share of correctly predicted held-out tokens is lower than the newest drafter's by more
-    than this. If the trainer could not score the newest on the same tokens, the allowed drop grows by this much with
-    every update of the policy. 1 accepts every drafter."""
     journal: Path | None = None
     """Directory in which states of workers, leases, trained seconds and scores of drafters are written down for a
     simulation of the run. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
     journal_bytes: int = Field(2**29, ge=JOURNAL_MIN_BYTES)
     """Maximum size in bytes of this coordinator's files in `journal`; the oldest are deleted. A change of a worker's
     state takes about 80 bytes."""
-    queue_stale_s: float = Field(5.0, gt=0)
-    """Seconds without a report after which a gateway's queue is ignored."""
 
     @model_validator(mode="after")
     def _one_home_of_the_state(self) -> Self:

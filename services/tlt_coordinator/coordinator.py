@@ -36,7 +36,7 @@ from tlt_coordinator.lending.pace import Pace
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.lengths import ReportedLengths
 from tlt_coordinator.observer import Observer
-from tlt_coordinator.queues import Queues
+from tlt_coordinator.queues import QUEUE_STALE_S, Queues
 from tlt_coordinator.registry import Registry, WorkerSession
 from tlt_coordinator.state import Epochs, StateStore, keep_totals
 
@@ -69,11 +69,11 @@ class Coordinator:
         self._registry = Registry(self._ledger, clock.now(), journal)
         self._excluded = ExcludedWorkers(store)
         self._registry.exclude(self._excluded.worker_ids, clock.now())
-        self._queues = Queues(config.queue_stale_s)
-        self._lengths = ReportedLengths(config.queue_stale_s)
+        self._queues = Queues(QUEUE_STALE_S)
+        self._lengths = ReportedLengths(QUEUE_STALE_S)
         self._lender = Lender(self._registry, self._queues)
         self._announcer = Announcer()
-        self._drafters = PublishedDrafters(store, config.max_score_drop)
+        self._drafters = PublishedDrafters(store)
         self._epochs = Epochs(store)
         self._lending = config.lending
         self._pace = Pace(config.spot)

@@ -4,6 +4,10 @@ caller.
 
 from typing import NamedTuple
 
+QUEUE_STALE_S = 5.0
+"""Seconds without a report after which a gateway's queue is ignored: ten of the reports that a gateway sends when
+nothing changes. One that died with a full queue must not stop lending."""
+
 
 class _Report(NamedTuple):
     queued: int

@@ -14,8 +14,6 @@ class TunerConfig(ServiceConfig):
 
     component = "tuner"
 
-    push_interval_s: float = Field(1.0, gt=0)
-    """Minimum seconds between updates sent to engines."""
     redis: SecretStr = SecretStr("memory")
     """URL of a Redis that stores the pools, redis[s]://[:PASSWORD@]HOST[:PORT][/DB] or unix://PATH; `memory` forgets
     them at exit. While Redis is unreachable the tuner keeps serving, and saves once it is back. A URL with a password
@@ -24,8 +22,6 @@ class TunerConfig(ServiceConfig):
     """CA bundle (PEM) that verifies a rediss:// server; null uses the system's."""
     fleet: str = Field("default", min_length=1)
     """Name of the fleet; tuners that share a Redis do not see each other's pools."""
-    save_interval_s: float = Field(5.0, gt=0)
-    """Minimum seconds between saves; a killed process loses at most the changes of that time."""
 
     @field_validator("redis")
     @classmethod

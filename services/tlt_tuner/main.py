@@ -19,6 +19,9 @@ from tlt_tuner.tuner import Tuner
 
 log = get_logger(__name__)
 
+SAVE_INTERVAL_S = 5.0
+"""Minimum seconds between saves; a killed process loses at most the changes of that time, which engines report again
+within seconds."""
 CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
 
 
@@ -34,7 +37,7 @@ async def serve(config: TunerConfig, *, on_serving: Callable[[str], None] = lamb
     Raises:
         ConfigError: The address is already in use.
     """
-    tuner = Tuner(config)
+    tuner = Tuner()
     service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, TunerServicer(tuner)))
     async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
         on_serving(with_port(config.listen, server.port))
@@ -52,6 +55,6 @@ async def persist(tuner: Tuner, config: TunerConfig) -> None:
 
     store = RedisPoolStore(url, fleet=config.fleet, tls=connection_options(url, config.redis_ca))
     try:
-        await kept_running("persistence", PoolPersistence(tuner, store, every_s=config.save_interval_s).run)
+        await kept_running("persistence", PoolPersistence(tuner, store, every_s=SAVE_INTERVAL_S).run)
     finally:
         await store.aclose()

@@ -8,10 +8,11 @@ from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.optional import optional
-from tlt_tuner.config import TunerConfig
 from tlt_tuner.pools import PoolName, Pools, name_of
 from tlt_tuner.regret import regret_tokens
 
+PUSH_INTERVAL_S = 1.0
+"""Minimum seconds between updates sent to an engine: hundreds of rounds, after which what it knows itself is newer."""
 MAX_SHOWN = 1024
 """Pairs of arm and batch-size group that metrics show; an engine has some dozens."""
 
@@ -24,8 +25,7 @@ class Tuner:
     within seconds.
     """
 
-    def __init__(self, config: TunerConfig) -> None:
-        self._config = config
+    def __init__(self) -> None:
         self._pools = Pools()
         self._shown: set[tuple[str, int]] = set()
         self._changed = Signal()
@@ -77,7 +77,7 @@ class Tuner:
             metrics.REGRET_TOKENS.labels(group=str(group)).inc(tokens)
 
     async def watch(self, name: PoolName) -> AsyncIterator[Posterior]:
-        """Yield the posterior of a pool, if there is one, and its changes, at most once per `push_interval_s`."""
+        """Yield the posterior of a pool, if there is one, and its changes, at most once per `PUSH_INTERVAL_S`."""
         shown: Posterior | None = None
         while True:
             seen = self._changed.count
@@ -85,5 +85,5 @@ class Tuner:
             if posterior is not None and posterior != shown:
                 shown = posterior
                 yield posterior
-                await asyncio.sleep(self._config.push_interval_s)
+                await asyncio.sleep(PUSH_INTERVAL_S)
             await self._changed.beyond(seen)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, SOURCE_PREFIXES
+from tlt_common.domain.weights import SOURCE_PREFIXES
 from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
 
 
@@ -36,8 +36,6 @@ class ReceivingSettings(Frozen):
 
     join_s: float = Field(120.0, gt=0)
     """Timeout in seconds for a process group to become complete."""
-    max_groups: int = Field(8, ge=1)
-    """Maximum number of process groups that a worker joins at a time. Each is a process with its own copy of torch."""
     broadcast_s: float = Field(600.0, gt=0)
     """Timeout in seconds for the tensors of one call to arrive. On expiry the worker leaves the group, and the weights
     stay as they are."""
@@ -83,8 +81,6 @@ class WorkerConfig(ServiceConfig):
     spool_bytes: int | None = Field(None, gt=0)
     """Size in bytes of the volume with `run_dir`, if smaller than its file system, as with a size limit on a Kubernetes
     volume; half of it is the maximum size of weights that are received or copied. Null: no such limit."""
-    max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
-    """Maximum size of weights in bytes that are received or copied, however large the volume is."""
     receiving: ReceivingSettings = ReceivingSettings()
     """Settings for process groups of trainers."""
     run_dir: Path | None = None

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.config.base import Frozen
-from tlt_common.domain.arm import DEFAULT_ARMS, MAX_STEPS, NGRAM_BYTES, OFF, Arm, arms_named, block, chain, ngram, tree
+from tlt_common.domain.arm import DEFAULT_ARMS, MAX_STEPS, OFF, Arm, arms_named, block, chain, ngram, tree
 from tlt_common.drafter.architecture import DrafterArchitecture
 
 MIB = 2**20
@@ -124,8 +124,6 @@ class EngineConfig(Frozen):
     """Limits by arm size: tokens verified per request -> disable arms of that size at or above this many running
     requests, for example {64: 3}. Sizes without a limit are allowed while a round verifies at most 256 tokens.
     Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    ngram_bytes: int = Field(NGRAM_BYTES, ge=MIB)
-    """Memory budget of the n-gram index in bytes; the least recently used prompts are evicted first."""
     return_routed_experts: bool = False
     """Let requests ask which experts their tokens were routed to, for trainers that replay the routing. Mixtures of
     experts only. Takes host memory for each token of the KV cache and each rank: 4 bytes per layer and expert of a
@@ -133,9 +131,8 @@ class EngineConfig(Frozen):
     chose."""
     trace: Path | None = None
     """File to which every decoding round is recorded, for `tlt bench tuner --trace`. Each worker adds a dash and its id
-    to the name, before the suffix. Null: no trace."""
-    trace_bytes: int = Field(64 * MIB, ge=MIB)
-    """Maximum size of a worker's trace in bytes: the current file plus the previous one, with .1 at the end."""
+    to the name, before the suffix; the file and its predecessor, with .1 at the end, take at most 64 MiB. Null: no
+    trace."""
 
     _split = field_validator("arms", "drafter_layers", mode="before")(split_names)
     _known = field_validator("arms")(stable_names)

@@ -12,6 +12,7 @@ from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerInfo, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
 from tlt_common.errors import EngineError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
@@ -79,7 +80,7 @@ class Worker:
         self.activity = Activity()
         self.activity.on_transition(self._note_transition)
         self.changes = Changes()
-        max_bytes = fitting(config.max_weights_bytes, volume_bytes=config.spool_bytes)
+        max_bytes = fitting(MAX_WEIGHTS_BYTES, volume_bytes=config.spool_bytes)
         sources = WeightSources(prefixes=config.sources, max_bytes=max_bytes)
         self.weights = ServedWeights(
             engine,

@@ -145,7 +145,7 @@ class CapturePolicy:
     sample_ratio: float = 1.0
     """Share of requests to capture."""
     frame_tokens: int = 256
-    """Maximum number of states in a frame."""
+    """Maximum number of states in a frame. Drafters are trained on windows of this length."""
     state_bits: int = 16
     """Bits per element of a state: 16 as the model computes them, 8 with a scale per state."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish, Publication
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import InvalidRequestError, StaleVersionError
-from tlt_coordinator.drafters.score_gate import check_score
+from tlt_coordinator.drafters.score_gate import MAX_SCORE_DROP, check_score
 from tlt_coordinator.state import State, StateStore
 
 RECORDS = 1024
@@ -20,7 +20,7 @@ class PublishedDrafters:
         max_drop: See `score_gate`.
     """
 
-    def __init__(self, store: StateStore, max_drop: float) -> None:
+    def __init__(self, store: StateStore, max_drop: float = MAX_SCORE_DROP) -> None:
         self._store = store
         self._max_drop = max_drop
 

@@ -17,6 +17,10 @@ lose first tokens but gain later ones.
 from tlt_common.domain.fleet import DrafterRecord, Publication
 from tlt_common.errors import InvalidRequestError
 
+MAX_SCORE_DROP = 0.05
+"""Drop of the share of correctly predicted held-out tokens below the newest drafter's, beyond which a drafter is
+refused: six standard errors of a score."""
+
 
 def check_score(publication: Publication, newest: DrafterRecord | None, max_drop: float) -> None:
     """

@@ -30,7 +30,7 @@ from tlt_worker.link.scheduler_end import SchedulerEnd
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
 from tlt_worker.scheduler.arms.states import ArmStates
 from tlt_worker.scheduler.arms.switching import ArmSwitching
-from tlt_worker.scheduler.arms.trace_file import TraceFile
+from tlt_worker.scheduler.arms.trace_file import TRACE_BYTES, TraceFile
 from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import stretches_of
 from tlt_worker.scheduler.compiles import Compiles
@@ -68,7 +68,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             bandit=Bandit(settings.arms, engine.bandit, experiment.seed),
             report=self.link.send,
             clock=time.perf_counter,
-            trace=TraceFile(trace, max_bytes=engine.trace_bytes) if trace else None,
+            trace=TraceFile(trace, max_bytes=TRACE_BYTES) if trace else None,
             fits=settings.fits,
         )
         self.graphs = Graphs(sharing=self._sharing(settings))

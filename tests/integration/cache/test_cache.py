@@ -68,9 +68,14 @@ class Client:
                 return
 
 
+@pytest.fixture(autouse=True)
+def often_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_cache.main.PROBE_EVERY_S", 0.05)
+
+
 @asynccontextmanager
 async def served(redis: str, run_dir: Path | None = None) -> AsyncIterator[Client]:
-    config = CacheConfig(redis=redis, budget_bytes=MIB, probe_every_s=0.05, run_dir=run_dir)
+    config = CacheConfig(redis=redis, budget_bytes=MIB, run_dir=run_dir)
     async with cache_service(config) as port, connect(f"127.0.0.1:{port}") as channel:
         yield Client(channel)
 

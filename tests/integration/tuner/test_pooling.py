@@ -23,10 +23,11 @@ FAST = chain(7)
 
 
 @pytest.fixture
-async def channel() -> AsyncIterator[grpc.aio.Channel]:
+async def channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[grpc.aio.Channel]:
+    monkeypatch.setattr("tlt_tuner.tuner.PUSH_INTERVAL_S", 0.01)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(serve(TunerConfig(push_interval_s=0.01), on_serving=address.set_result))
+        serving = tasks.create_task(serve(TunerConfig(), on_serving=address.set_result))
         async with connect(await address) as channel:
             yield channel
         serving.cancel()

@@ -41,6 +41,13 @@ WINDOW = ArmWindow(
 LEARNED = Posterior(drafter_version=DrafterVersion(3), arms=(WINDOW,))
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tuners of this process save and send every few milliseconds."""
+    monkeypatch.setattr("tlt_tuner.main.SAVE_INTERVAL_S", 0.02)
+    monkeypatch.setattr("tlt_tuner.tuner.PUSH_INTERVAL_S", 0.01)
+
+
 @pytest.fixture
 async def redis(tmp_path: Path) -> AsyncIterator[EmbeddedRedis]:
     async with embedded_redis(tmp_path, max_bytes=64 * MIB) as redis:
@@ -49,9 +56,9 @@ async def redis(tmp_path: Path) -> AsyncIterator[EmbeddedRedis]:
 
 @asynccontextmanager
 async def tuner(url: str, *, fleet: str = "default") -> AsyncIterator[grpc.aio.Channel]:
-    """Run a tuner that saves every few milliseconds; yield a channel to it."""
+    """Run a tuner; yield a channel to it."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    config = TunerConfig(redis=url, fleet=fleet, save_interval_s=0.02, push_interval_s=0.01)
+    config = TunerConfig(redis=url, fleet=fleet)
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(serve(config, on_serving=address.set_result))
         async with connect(await address) as channel:

@@ -17,6 +17,7 @@ from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableErro
 from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.coordinator import TICK_S
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
+from tlt_coordinator.queues import QUEUE_STALE_S
 from tlt_coordinator.state import StateStore
 
 pytestmark = pytest.mark.looptime
@@ -54,7 +55,7 @@ async def test_a_gateway_that_died_with_a_full_queue_does_not_stop_lending_for_e
     async with running() as coordinator:
         worker = Worker.join(coordinator)
         coordinator.report_queue("gateway", 3)
-        assert await worker.live(CONFIG.queue_stale_s - 0.2) == []
+        assert await worker.live(QUEUE_STALE_S - 0.2) == []
         assert isinstance((await worker.live(0.5))[0], Lease)
 
 
@@ -164,6 +165,6 @@ async def test_a_step_of_gateways_that_vanished_has_ended() -> None:
         coordinator.report_load("gateway", GatewayLoad(workers=(load,)))
         (step,) = coordinator.observer.steps(0.0, 1e12)
         assert step.ended_s is None
-        await asyncio.sleep(CONFIG.queue_stale_s + 1.0)
+        await asyncio.sleep(QUEUE_STALE_S + 1.0)
         (step,) = coordinator.observer.steps(0.0, 1e12)
         assert step.ended_s == coordinator.observer.now()

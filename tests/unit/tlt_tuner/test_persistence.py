@@ -10,7 +10,6 @@ from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.errors import UnavailableError
-from tlt_tuner.config import TunerConfig
 from tlt_tuner.persistence import PoolPersistence
 from tlt_tuner.pools import POOLS, PoolName
 from tlt_tuner.tuner import Tuner
@@ -59,7 +58,7 @@ def known(tuner: Tuner) -> dict[str, ArmWindow]:
 
 
 async def test_what_one_tuner_learned_the_next_one_knows() -> None:
-    store, first, second = FakeStore(), Tuner(TunerConfig()), Tuner(TunerConfig())
+    store, first, second = FakeStore(), Tuner(), Tuner()
     first.report(KEY, [WINDOW])
     await PoolPersistence(first, store, every_s=5.0).step()
     await PoolPersistence(second, store, every_s=5.0).step()
@@ -67,7 +66,7 @@ async def test_what_one_tuner_learned_the_next_one_knows() -> None:
 
 
 async def test_only_what_changed_is_written() -> None:
-    store, tuner = FakeStore(), Tuner(TunerConfig())
+    store, tuner = FakeStore(), Tuner()
     persistence = PoolPersistence(tuner, store, every_s=5.0)
     for _ in range(3):
         await persistence.step()
@@ -79,7 +78,7 @@ async def test_only_what_changed_is_written() -> None:
 
 
 async def test_a_store_that_comes_late_is_not_written_over() -> None:
-    store, tuner = FakeStore(), Tuner(TunerConfig())
+    store, tuner = FakeStore(), Tuner()
     store.pools[NAME] = Posterior(drafter_version=DrafterVersion(1), arms=(replace(WINDOW, arm="off"), WINDOW))
     store.is_up = False
     persistence = PoolPersistence(tuner, store, every_s=5.0)
@@ -94,7 +93,7 @@ async def test_a_store_that_comes_late_is_not_written_over() -> None:
 
 
 async def test_a_store_that_goes_away_gets_everything_when_it_is_back() -> None:
-    store, tuner = FakeStore(), Tuner(TunerConfig())
+    store, tuner = FakeStore(), Tuner()
     persistence = PoolPersistence(tuner, store, every_s=5.0)
     await persistence.step()
     store.is_up = False
@@ -107,7 +106,7 @@ async def test_a_store_that_goes_away_gets_everything_when_it_is_back() -> None:
 
 
 async def test_what_was_learned_for_an_older_drafter_is_not_restored_over_a_newer_one() -> None:
-    store, tuner = FakeStore(), Tuner(TunerConfig())
+    store, tuner = FakeStore(), Tuner()
     store.pools[NAME] = Posterior(drafter_version=DrafterVersion(1), arms=(WINDOW,))
     tuner.report(replace(KEY, drafter_version=DrafterVersion(2)), [replace(WINDOW, arm="chain-7")])
     await PoolPersistence(tuner, store, every_s=5.0).step()
@@ -116,7 +115,7 @@ async def test_what_was_learned_for_an_older_drafter_is_not_restored_over_a_newe
 
 
 async def test_pools_that_are_forgotten_leave_the_store() -> None:
-    store, tuner = FakeStore(), Tuner(TunerConfig())
+    store, tuner = FakeStore(), Tuner()
     persistence = PoolPersistence(tuner, store, every_s=5.0)
     for number in range(POOLS):
         tuner.report(replace(KEY, model=f"m{number}"), [WINDOW])
@@ -128,7 +127,7 @@ async def test_pools_that_are_forgotten_leave_the_store() -> None:
 
 
 async def test_the_last_reports_are_written_at_the_end() -> None:
-    store, tuner = FakeStore(), Tuner(TunerConfig())
+    store, tuner = FakeStore(), Tuner()
     async with asyncio.TaskGroup() as parts:
         keeping = parts.create_task(PoolPersistence(tuner, store, every_s=5.0).run())
         await asyncio.sleep(1.0)

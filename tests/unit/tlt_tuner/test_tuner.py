@@ -11,7 +11,6 @@ from prometheus_client import REGISTRY
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import PoolKey, Posterior
-from tlt_tuner.config import TunerConfig
 from tlt_tuner.pools import WINDOWS_PER_ARM, PoolName
 from tlt_tuner.tuner import MAX_SHOWN, Tuner
 
@@ -40,7 +39,7 @@ async def watching(tuner: Tuner, name: PoolName) -> AsyncIterator[list[Posterior
 
 @pytest.fixture
 def tuner() -> Tuner:
-    return Tuner(TunerConfig())
+    return Tuner()
 
 
 async def test_what_is_known_is_pushed_at_once(tuner: Tuner) -> None:

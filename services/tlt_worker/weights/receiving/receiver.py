@@ -22,6 +22,10 @@ from tlt_worker.weights.receiving.reader import Reader
 
 log = get_logger(__name__)
 
+MAX_GROUPS = 8
+"""Maximum number of process groups that a worker is in at a time, each a process with its own copy of torch. Trainers
+make one, or one for each of their parallel parts."""
+
 
 class Receiver:
     """
@@ -60,13 +64,12 @@ class Receiver:
         Join a group, after leaving one of the same name, which may still be incomplete: its trainer started again.
 
         Raises:
-            OverloadedError: This worker is in `max_groups` others.
+            OverloadedError: This worker is in `MAX_GROUPS` others.
             UnavailableError: The group does not become complete in time, or another call joined one of the same name.
         """
-        most = self._settings.max_groups
-        if len(others := (self._groups.keys() | self._joining.keys()) - {member.name}) >= most:
+        if len(others := (self._groups.keys() | self._joining.keys()) - {member.name}) >= MAX_GROUPS:
             raise OverloadedError(
-                f"group_name {member.name!r} exceeds the maximum of {most} groups (receiving.max_groups): "
+                f"group_name {member.name!r} exceeds the maximum of {MAX_GROUPS} groups: "
                 f"{', '.join(sorted(others))}; leave one with /destroy_weights_update_group",
                 field="group_name",
             )

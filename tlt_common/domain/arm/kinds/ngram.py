@@ -9,7 +9,8 @@ from typing import Final
 from tlt_common.domain.arm.arm import MAX_STEPS, Arm, register
 
 NGRAM_BYTES: Final = 256 * 2**20
-"""Default memory of the n-gram index: 1 million tokens, or more if texts repeat."""
+"""Memory of the n-gram index, in which the least recently used prompts make room: 1 million tokens, or more if texts
+repeat."""
 
 _NAME = re.compile(r"ngram-(\d+)")
 

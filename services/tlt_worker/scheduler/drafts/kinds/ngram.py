@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tlt_common.domain.arm import NGRAM_BYTES
 from tlt_worker.link.settings import LinkSettings
 from tlt_worker.scheduler.drafts.ngram_index import NgramIndex
 from tlt_worker.scheduler.drafts.source import Found, register
@@ -106,8 +107,8 @@ class Retrieval:
         return late
 
 
-def _make(settings: LinkSettings, leads: bool) -> Retrieval:
-    return Retrieval(index=NgramIndex(settings.engine.ngram_bytes), leads=leads)
+def _make(_settings: LinkSettings, leads: bool) -> Retrieval:
+    return Retrieval(index=NgramIndex(NGRAM_BYTES), leads=leads)
 
 
 register("ngram", _make)
