@@ -26,9 +26,6 @@ class PublishSettings(Frozen):
     """Minimum number of states trained on between publications; does not apply at the end of a lease. At most a tenth
     of the time passes with writing drafters, and engines load them for at most a twentieth of theirs. Chosen by
     `tlt simulate sweep` (docs/results/sweeps.md)."""
-    kept: int = Field(4, ge=2)
-    """Number of this trainer's drafters to keep in drafter_dir; engines may still be loading one that was just
-    superseded."""
 
 
 class PaySettings(Frozen):
@@ -40,19 +37,9 @@ class PaySettings(Frozen):
     """
 
     evaluations: int | None = Field(8, ge=4)
-    """Stop training after at least this many evaluations, and a full pass over the data, without a gain. Null never
-    stops. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    gain: float = Field(0.01, ge=0)
-    """Minimum gain for training to continue, in tokens per round with a chain of three drafts: from the first half of
-    these evaluations to the second. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    fresh_tokens: int = Field(8192, gt=0)
-    """Number of unseen states after which training resumes. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    drop: float = Field(0.1, gt=0)
-    """Drop of the deployed drafter's score after which training resumes, in tokens per round with a chain of three
-    drafts."""
-    look_every_s: float = Field(5.0, gt=0)
-    """Seconds between checks for unseen frames while training is stopped. The checks do not use the device. Chosen by
-    `tlt simulate sweep` (docs/results/sweeps.md)."""
+    """Stop training after at least this many evaluations, and a full pass over the data, in which the held-out score
+    rose by no more than 0.01 tokens per round. Null never stops. Chosen by `tlt simulate sweep`
+    (docs/results/sweeps.md)."""
 
 
 class DataSettings(Frozen):
@@ -60,10 +47,6 @@ class DataSettings(Frozen):
 
     pool_bytes: int = Field(256 * MIB, gt=0)
     """Byte budget for frames in this process. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    take_tokens: int = Field(16_384, ge=256)
-    """Tokens to request from the cache per call. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    take_every_s: float = Field(1.0, gt=0)
-    """Seconds between such calls while a lease is held. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     held_out_tokens: int = Field(4096, ge=64)
     """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
@@ -125,9 +108,6 @@ class TrainerConfig(ServiceConfig):
     a twelfth of the time."""
     checkpoint_every_s: float = Field(30.0, gt=0)
     """Seconds of training between checkpoints; each lease also ends with one."""
-    optimizer_every: int = Field(4, ge=1)
-    """Save the optimizer's state with every Nth checkpoint. After a restart, momentum may be older than the weights by
-    up to N - 1 checkpoints."""
     publish: PublishSettings = PublishSettings()
     """When to publish a drafter."""
     pay: PaySettings = PaySettings()

@@ -23,6 +23,7 @@ from tlt_trainer.config import TrainerConfig
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
+from tlt_trainer.data.intake import LOOK_EVERY_S, TAKE_EVERY_S, TAKE_TOKENS
 from tlt_trainer.drafter.own_head import read_own_head
 from tlt_trainer.drafter.rope import require_rope
 from tlt_trainer.drafter.shared_weights import layers_of, read_config, trained_format
@@ -41,7 +42,7 @@ from tlt_trainer.sharing.drafter_sync import DrafterSync
 from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
 from tlt_trainer.sharing.rest import Rest
-from tlt_trainer.store.checkpoints import Checkpoints
+from tlt_trainer.store.checkpoints import OPTIMIZER_EVERY, Checkpoints
 from tlt_trainer.store.storage import Storage
 from tlt_trainer.training_loop import TrainingLoop
 
@@ -80,7 +81,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     device = DeviceThread(torch_device(config.device), threads=config.threads, nice=config.nice)
     limit_memory(device.torch, config.memory_share)
     policy = read_config(config.model)
-    checkpoints = Checkpoints(config.checkpoint_dir, optimizer_every=config.optimizer_every)
+    checkpoints = Checkpoints(config.checkpoint_dir, optimizer_every=OPTIMIZER_EVERY)
     async with AsyncExitStack() as stack:
         form = trained(policy, config)
         learner = await stack.enter_async_context(_learning(config.model, form, device, checkpoints))
@@ -114,9 +115,9 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
             channel = connect(config.cache, to="cache", tls=config.tls)
             cache = CacheClient(await stack.enter_async_context(channel))
             source = FrameSource(cache, pool, learner.form, wanted=lease.granted, arrived=loop.notice_data)
-            taking = source.run(every_s=config.data.take_every_s, tokens=config.data.take_tokens)
+            taking = source.run(every_s=TAKE_EVERY_S, tokens=TAKE_TOKENS)
             tasks.append(parts.create_task(taking, name="source"))
-            looking = source.look(rest.begun, every_s=config.pay.look_every_s, tokens=config.data.take_tokens)
+            looking = source.look(rest.begun, every_s=LOOK_EVERY_S, tokens=TAKE_TOKENS)
             tasks.append(parts.create_task(looking, name="look"))
         stack.callback(_cancel, tasks)
         servicer = TrainerServicer(loop, gate)
@@ -219,5 +220,4 @@ async def _sharing(
         DrafterSync(fleet, learner, device, turn, evaluator, memory),
         gate,
         worker_id=config.worker_id,
-        kept=config.publish.kept,
     )

@@ -16,7 +16,7 @@ TOGETHER = 0.06
 """Power of the number of trainers with which their gain per second grows: two learn 1.04 times as fast as one, more
 than four no faster (docs/results/services.md)."""
 COUNTS = 0.01
-"""Minimum gain that makes a lease worthwhile, in held-out tokens per round: the trainers' `pay.gain`."""
+"""Minimum gain that makes a lease worthwhile, in held-out tokens per round: the trainers' `PAY_GAIN`."""
 LASTING_PASSES = 15.0
 """Passes over the same data after which another one is worth 1/e of the first (Muennighoff et al., Scaling
 Data-Constrained Language Models, 2023, R*)."""

@@ -11,7 +11,7 @@ from math import exp, inf
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.scenario import CacheKeys
 from tlt_trainer.config import DataSettings
-from tlt_trainer.data.intake import take_size
+from tlt_trainer.data.intake import TAKE_EVERY_S, TAKE_TOKENS, take_size
 
 MAX_TAKES = 64
 """Between two evaluations, so that short intervals take no longer to simulate."""
@@ -23,6 +23,8 @@ class StatePool:
         costs: Bytes of a state, and how long another pass teaches something.
         data: Of the trainer.
         cache: Of the cache.
+        take_tokens: States that are taken at once, at most.
+        take_every_s: Seconds between two takes.
 
     Attributes:
         tokens: States in the pool.
@@ -30,13 +32,21 @@ class StatePool:
         passes: How often those in the pool were trained on, on average.
     """
 
-    def __init__(self, costs: CostModel, data: DataSettings, cache: CacheKeys) -> None:
+    def __init__(
+        self,
+        costs: CostModel,
+        data: DataSettings,
+        cache: CacheKeys,
+        *,
+        take_tokens: int = TAKE_TOKENS,
+        take_every_s: float = TAKE_EVERY_S,
+    ) -> None:
         size = costs.state_bytes.value
         self._lasting = costs.lasting_passes.value
         self._limit = data.pool_bytes / size if size else inf
         self._cached_limit = cache.budget_bytes / size if size else inf
-        self._take = data.take_tokens
-        self._every_s = data.take_every_s
+        self._take = take_tokens
+        self._every_s = take_every_s
         self._waiting = 0.0
         self._drawn = 0.0
         self._untaken_s = 0.0

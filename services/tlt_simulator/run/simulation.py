@@ -19,6 +19,7 @@ from tlt_simulator.run.learning import Learning
 from tlt_simulator.run.worker import SimWorker
 from tlt_simulator.scenario import Scenario
 from tlt_simulator.trace import RunTrace, TraceStep
+from tlt_trainer.data.intake import LOOK_EVERY_S
 
 
 class Simulation:
@@ -204,7 +205,7 @@ class Simulation:
         for worker in self._workers:
             worker.make_way()
         self._coordinator.report_all()
-        self._events.after(self._scenario.suite.pay.look_every_s, self._look_around)
+        self._events.after(LOOK_EVERY_S, self._look_around)
 
     def _look_around(self) -> None:
         if not self._learning.resting:
@@ -212,7 +213,7 @@ class Simulation:
         if self._learning.look_around():
             self._coordinator.report_all()
         else:
-            self._events.after(self._scenario.suite.pay.look_every_s, self._look_around)
+            self._events.after(LOOK_EVERY_S, self._look_around)
 
     def _load(self) -> None:
         """Let engines load a drafter that they are told of."""

@@ -26,7 +26,6 @@ _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
 _COLOCATED = "trainer.colocated"
 WITHOUT_EFFECT: Mapping[str, str] = {
     "spot.lease_ttl_s": "nothing is lost in a simulation, so no lease expires",
-    "publish.kept": "drafters are no files in a simulation",
     "data.held_out_tokens": "scores have no noise in a simulation",
     "data.batch_tokens": "how fast trainers learn is costs.learn_tokens_s",
     "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",

@@ -1,5 +1,14 @@
 """How many states a trainer takes from the cache at a time. Pure."""
 
+TAKE_TOKENS = 16_384
+"""Tokens to request from the cache per call, at most. A drafter learns as well from takes of 4,096 and of 262,144
+(docs/results/sweeps.md)."""
+TAKE_EVERY_S = 1.0
+"""Seconds between such calls while a lease is held. Runs are as fast with 0.3 and with 3, within 1 %
+(docs/results/sweeps.md)."""
+LOOK_EVERY_S = 5.0
+"""Seconds between checks for unseen frames while training is stopped. The checks do not use the device. Runs are as
+fast with 1 and with 20 (docs/results/sweeps.md)."""
 MIN_TOKENS = 256
 """Take nothing for fewer tokens: no frame would fit."""
 

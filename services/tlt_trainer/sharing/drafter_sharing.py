@@ -41,6 +41,8 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
+KEPT = 4
+"""Number of its drafters that a trainer keeps: engines may still be loading one that was just superseded."""
 ATTEMPTS = 3
 """Attempts per publication. A trainer overtaken this often stops until the next time."""
 
@@ -68,7 +70,7 @@ class DrafterSharing:
         gate: PublishGate,
         *,
         worker_id: str,
-        kept: int,
+        kept: int = KEPT,
     ) -> None:
         self._registry = registry
         self._storage = storage

@@ -14,6 +14,16 @@ from statistics import fmean
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_trainer.config import PaySettings
 
+PAY_GAIN = 0.01
+"""Minimum gain for training to continue, in tokens per round with a chain of three drafts: from the first half of the
+evaluations of a plateau to the second. Runs are as fast with 0.001 (docs/results/sweeps.md)."""
+FRESH_TOKENS = 8192
+"""Number of unseen states after which training resumes. Runs are as fast with a quarter and with eight times as many
+(docs/results/sweeps.md)."""
+SCORE_DROP = 0.1
+"""Drop of the deployed drafter's score after which training resumes, in tokens per round with a chain of three drafts:
+ten times the gain that counts."""
+
 
 class News(StrEnum):
     """Why there is something to learn again."""
@@ -67,7 +77,7 @@ class Payoff:
             return News.POLICY
         if now.drafter != self.since.drafter:
             return News.DRAFTER
-        if now.frame_tokens - self.since.frame_tokens >= self.settings.fresh_tokens:
+        if now.frame_tokens - self.since.frame_tokens >= FRESH_TOKENS:
             return News.FRAMES
         return None
 
@@ -84,7 +94,7 @@ class Payoff:
             deployed: Accept length of the deployed drafter on the same frames; None: there is none.
             pass_tokens: Tokens of a pass over the training data.
         """
-        if deployed is not None and self.deployed is not None and self.deployed - deployed > self.settings.drop:
+        if deployed is not None and self.deployed is not None and self.deployed - deployed > SCORE_DROP:
             return Payoff(settings=self.settings, since=self.since, evaluations=(own,), deployed=deployed)
         known = self._window((*self.evaluations, own), pass_tokens)
         best = deployed if self.deployed is None else max(self.deployed, deployed or 0.0)
@@ -110,4 +120,4 @@ class Payoff:
         count = self.settings.evaluations
         if not count or len(known) < count or known[-1].trained_tokens - known[0].trained_tokens < pass_tokens:
             return False
-        return replace(self, evaluations=known).rise() <= self.settings.gain
+        return replace(self, evaluations=known).rise() <= PAY_GAIN

@@ -32,6 +32,9 @@ from tlt_trainer.store.storage import SET_ASIDE, Storage
 log = get_logger(__name__)
 
 KEPT = 2
+OPTIMIZER_EVERY = 4
+"""A trainer writes the optimizer's state with every so many checkpoints: after a restart, momentum may be older than
+the weights by up to three, and builds up again within some twenty steps."""
 
 
 class Checkpoints:

@@ -15,6 +15,8 @@ from tlt_coordinator.config import SpotConfig
 from tlt_gateway.workers import routing
 from tlt_simulator.scenario import SuiteKeys
 from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
+from tlt_trainer.data import intake
+from tlt_trainer.sharing import payoff
 from tlt_worker.engine_config import EngineConfig
 
 ROOT = Path(__file__).parents[3]
@@ -27,17 +29,19 @@ CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
     "engine.group_below_requests": (EngineConfig, "group_below_requests"),
     "cache.budget_bytes": (CacheConfig, "budget_bytes"),
     "data.pool_bytes": (DataSettings, "pool_bytes"),
-    "data.take_tokens": (DataSettings, "take_tokens"),
-    "data.take_every_s": (DataSettings, "take_every_s"),
     "publish.every_tokens": (PublishSettings, "every_tokens"),
     "publish.gain": (PublishSettings, "gain"),
     "pay.evaluations": (PaySettings, "evaluations"),
-    "pay.gain": (PaySettings, "gain"),
-    "pay.fresh_tokens": (PaySettings, "fresh_tokens"),
-    "pay.look_every_s": (PaySettings, "look_every_s"),
 }
 """Keys, and where they are defined."""
-CONSTANTS = {"SPILL_LOAD": routing}
+CONSTANTS = {
+    "SPILL_LOAD": routing,
+    "TAKE_TOKENS": intake,
+    "TAKE_EVERY_S": intake,
+    "LOOK_EVERY_S": intake,
+    "PAY_GAIN": payoff,
+    "FRESH_TOKENS": payoff,
+}
 """The same for constants."""
 
 

@@ -1,5 +1,7 @@
 """What a trainer has to learn from is limited by takes, pool and cache, and what was seen often teaches little."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from tests.unit.tlt_simulator.run.scenarios import costs, scenario, step
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.run import simulate
 from tlt_simulator.run.pool import StatePool
-from tlt_simulator.scenario import CacheKeys, SuiteKeys
+from tlt_simulator.scenario import CacheKeys
 from tlt_trainer.config import DataSettings
 
 
@@ -16,9 +18,21 @@ def with_states(state_bytes: float = 4096.0, lasting_passes: float = 15.0) -> Co
     return costs(state_bytes=state_bytes, lasting_passes=lasting_passes)
 
 
-def pool(costs: CostModel | None = None, budget_bytes: int = 2**40, **data: float) -> StatePool:
-    settings = DataSettings(**{"pool_bytes": 2**40, "take_tokens": 1000, "take_every_s": 1.0, **data})
-    return StatePool(costs or with_states(), settings, CacheKeys(budget_bytes=budget_bytes))
+def pool(
+    costs: CostModel | None = None,
+    *,
+    budget_bytes: int = 2**40,
+    pool_bytes: int = 2**40,
+    take_tokens: int = 1000,
+    take_every_s: float = 1.0,
+) -> StatePool:
+    return StatePool(
+        costs or with_states(),
+        DataSettings(pool_bytes=pool_bytes),
+        CacheKeys(budget_bytes=budget_bytes),
+        take_tokens=take_tokens,
+        take_every_s=take_every_s,
+    )
 
 
 def test_a_lease_begins_with_one_take_and_the_rest_is_passed_over() -> None:
@@ -102,8 +116,10 @@ def test_nothing_is_worth_more_than_it_was_and_no_limit_is_passed(
         assert found.passes >= 0.0
 
 
-def test_a_run_with_few_states_learns_less() -> None:
+def test_a_run_with_few_states_learns_less(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [step([200] * 20 + [8000])] * 3
     run = scenario(costs=with_states(), drafter_tokens=0)
-    few = run.model_copy(update={"suite": SuiteKeys(data=DataSettings(take_tokens=256, take_every_s=100.0))})
-    assert simulate(steps, few).steps[-1].quality < simulate(steps, run).steps[-1].quality
+    usual = simulate(steps, run).steps[-1].quality
+    few = partial(StatePool, take_tokens=256, take_every_s=100.0)
+    monkeypatch.setattr("tlt_simulator.run.learning.StatePool", few)
+    assert simulate(steps, run).steps[-1].quality < usual

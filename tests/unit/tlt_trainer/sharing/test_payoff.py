@@ -8,10 +8,16 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_trainer.config import PaySettings
 from tlt_trainer.sharing.payoff import Evaluation, News, Payoff, Surroundings
 
-SETTINGS = PaySettings(evaluations=6, gain=0.02, fresh_tokens=1000, drop=0.1)
+SETTINGS, GAIN = PaySettings(evaluations=6), 0.02
 START = Payoff(settings=SETTINGS)
 PASS = 5000
 lengths = st.floats(1.0, 8.0)
+
+
+@pytest.fixture(autouse=True)
+def round_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_trainer.sharing.payoff.PAY_GAIN", GAIN)
+    monkeypatch.setattr("tlt_trainer.sharing.payoff.FRESH_TOKENS", 1000)
 
 
 def after(*scores: float, payoff: Payoff = START, step: int = 2000, deployed: float | None = None) -> Payoff:
@@ -47,7 +53,7 @@ def test_null_never_stops() -> None:
 def test_it_never_stops_while_every_evaluation_rises_by_more_than_the_gain(
     first: float, extra: float, count: int, step: int
 ) -> None:
-    rise = SETTINGS.gain + 0.001 + extra
+    rise = GAIN + 0.001 + extra
     payoff = START
     for number in range(count):
         payoff = after(first + rise * number, payoff=payoff, step=step)
@@ -65,7 +71,7 @@ def test_a_new_policy_always_begins_anew(scores: list[float], policy: int) -> No
 @given(st.lists(lengths, min_size=1, max_size=60))
 def test_it_rests_only_below_the_gain_and_keeps_no_more_than_a_plateau_needs(scores: list[float]) -> None:
     payoff = after(*scores)
-    assert not payoff.rests or payoff.rise() <= SETTINGS.gain
+    assert not payoff.rests or payoff.rise() <= GAIN
     assert len(payoff.evaluations) <= 6
 
 
