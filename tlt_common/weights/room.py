@@ -32,7 +32,7 @@ class SpoolRoom:
 
     def limit(self) -> tuple[int, str]:
         """Return the maximum size of the next weights in bytes, and where it comes from."""
-        bounds = [(self.max_bytes, "however large the volume is")]
+        bounds = [(self.max_bytes, "on any volume")]
         if (fitted := fitting(self.max_bytes, volume_bytes=self.volume_bytes)) < self.max_bytes:
             bounds.append((fitted, f"half of the volume of {self.directory} (spool_bytes)"))
         existing = next((it for it in (self.directory, *self.directory.parents) if it.is_dir()), None)

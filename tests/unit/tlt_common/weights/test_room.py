@@ -14,7 +14,7 @@ from tlt_common.weights.room import SpoolRoom
 
 
 def test_the_smallest_bound_counts(tmp_path: Path) -> None:
-    assert SpoolRoom(directory=tmp_path, max_bytes=100).limit() == (100, "however large the volume is")
+    assert SpoolRoom(directory=tmp_path, max_bytes=100).limit() == (100, "on any volume")
     assert SpoolRoom(directory=tmp_path, max_bytes=100, volume_bytes=90).limit()[0] == 45
     limit, why = SpoolRoom(directory=tmp_path / "to come" / "spool", max_bytes=2**70).limit()
     assert 0 < limit < 2**60
