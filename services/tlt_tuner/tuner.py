@@ -12,7 +12,7 @@ from tlt_tuner.pools import PoolName, Pools, name_of
 from tlt_tuner.regret import regret_tokens
 
 PUSH_INTERVAL_S = 1.0
-"""Minimum seconds between updates sent to an engine: hundreds of rounds, after which what it knows itself is newer."""
+"""Minimum seconds between updates sent to an engine: dozens of its rounds, or hundreds."""
 MAX_SHOWN = 1024
 """Pairs of arm and batch-size group that metrics show; an engine has some dozens."""
 

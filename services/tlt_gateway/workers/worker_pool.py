@@ -26,7 +26,7 @@ Admit: TypeAlias = Callable[[PooledWorker], Awaitable[None]]
 
 PROBE_S = 1.0
 """Seconds between attempts to reach a lost worker; also the delay before one is used again. Short beside the start of a
-worker, and long enough that a worker that is lost at once does not get the same requests again and again."""
+worker, and long enough that one that fails at once does not get the same requests again and again."""
 BEHIND_PROBES = 5
 """Intervals of `PROBE_S` before another attempt to update a worker that is behind, since each attempt loads weights."""
 FRESH_S = 5.0

@@ -10,8 +10,7 @@ from tlt_common.telemetry.log import get_logger
 log = get_logger(__name__)
 
 TRACE_BYTES = 64 * 2**20
-"""Maximum size of a worker's trace: the current file and the previous one. Half a million rounds of
-small batches."""
+"""Maximum size of a worker's trace, the current file and the previous one: half a million rounds of small batches."""
 
 
 class TraceFile:
