@@ -15,15 +15,15 @@ from typing import Final
 
 import torch
 from torch.nn import functional
-from torch.optim import AdamW, Optimizer
+from torch.optim import AdamW, Muon, Optimizer
 from transformers import LlamaForCausalLM
 
 from countdown.model import new_policy, save_checkpoint
-from countdown.muon import Muon
 from countdown.packing import Batch, batches
 
 TOKEN_BUDGET: Final = 10_000_000
 MATRIX_LR: Final = 0.015
+MATRIX_DECAY: Final = 0.02
 OTHER_LR: Final = 0.003
 WARM_STEPS: Final = 30
 PLATEAU: Final = 0.25
@@ -140,7 +140,7 @@ def _optimizers(model: LlamaForCausalLM) -> tuple[tuple[Optimizer, float], ...]:
     matrices = [tensor for name, tensor in named.items() if ".layers." in name and tensor.ndim == 2]
     others = [tensor for name, tensor in named.items() if ".layers." not in name or tensor.ndim != 2]
     return (
-        (Muon(matrices, MATRIX_LR), MATRIX_LR),
+        (Muon(matrices, MATRIX_LR, weight_decay=MATRIX_DECAY), MATRIX_LR),
         (AdamW(others, OTHER_LR, betas=(0.9, 0.95), weight_decay=0.0), OTHER_LR),
     )
 

@@ -1,13 +1,11 @@
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from countdown.make_model import PLATEAU, Progress, learning_rate_factor, make_model
 from countdown.model import WEIGHTS_FILE
-from countdown.muon import Muon, orthogonalise
 from countdown.packing import BATCH_TOKENS
 
 
@@ -40,23 +38,3 @@ def test_the_learning_rate_rises_stays_and_falls() -> None:
     assert learning_rate_factor(100, PLATEAU) == 1.0
     assert 0.4 < learning_rate_factor(100, (1 + PLATEAU) / 2) < 0.6
     assert 0 < learning_rate_factor(100, 1.0) < 0.02
-
-
-@pytest.mark.parametrize("shape", [(16, 16), (48, 16), (16, 48)])
-def test_orthogonalising_brings_singular_values_near_one(shape: tuple[int, int]) -> None:
-    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 100
-    values = torch.linalg.svdvals(orthogonalise(matrix))
-    assert values.max() < 1.4
-    assert values.median() > 0.6
-
-
-def test_muon_descends() -> None:
-    generator = torch.Generator().manual_seed(0)
-    parameter = torch.nn.Parameter(torch.randn(8, 8, generator=generator))
-    optimizer = Muon([parameter], lr=0.02)
-    first = parameter.square().sum().item()
-    for _ in range(20):
-        torch.autograd.backward(parameter.square().sum())
-        optimizer.step()
-        optimizer.zero_grad()
-    assert parameter.square().sum().item() < first
