@@ -14,7 +14,7 @@ from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
-from tlt_common.weights.lease import sweep
+from tlt_common.weights.locked_directory import sweep
 from tlt_common.wire import worker as wire
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine

@@ -11,7 +11,7 @@ from pathlib import Path
 from tlt_common.disk import on_disk
 from tlt_common.domain.weights import SpoolFile
 from tlt_common.errors import WeightsUnreadableError
-from tlt_common.weights.lease import PREFIX, SpoolLease
+from tlt_common.weights.locked_directory import PREFIX, LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
 from tlt_common.weights.spool import FILE_NAME
 
@@ -21,7 +21,7 @@ async def offer(log: PieceLog) -> SpoolFile | None:
     return await on_disk(_described, log.file) if log.file is not None else None
 
 
-def link(parent: Path, file: SpoolFile) -> SpoolLease:
+def link(parent: Path, file: SpoolFile) -> LockedDirectory:
     """
     Create a directory in `parent` with a link to the file. Blocks on the disk.
 
@@ -33,18 +33,18 @@ def link(parent: Path, file: SpoolFile) -> SpoolLease:
     if not source.is_absolute() or source.name != FILE_NAME or not source.parent.name.startswith(PREFIX):
         raise _refused(file, f"is not named like the file of a spool, /DIRECTORY/{PREFIX}NAME/{FILE_NAME}")
     try:
-        lease = SpoolLease.create(parent)
+        locked = LockedDirectory.create(parent)
     except OSError as error:
         raise _refused(file, str(error)) from error
     try:
-        _link(source, lease.directory / FILE_NAME)
-        _require_same(file, lease.directory / FILE_NAME)
+        _link(source, locked.directory / FILE_NAME)
+        _require_same(file, locked.directory / FILE_NAME)
     except BaseException as error:
-        lease.remove()
+        locked.remove()
         if isinstance(error, OSError | ValueError):  # a null byte in the path is a ValueError
             raise _refused(file, str(error)) from error
         raise
-    return lease
+    return locked
 
 
 def _described(file: Path) -> SpoolFile | None:

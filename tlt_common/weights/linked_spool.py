@@ -9,8 +9,8 @@ from tlt_common.domain.weights import ReleaseEnd, SpoolFile, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.layout import SpoolLayout
-from tlt_common.weights.lease import SpoolLease
 from tlt_common.weights.link import link
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
 from tlt_common.weights.spool import FILE_NAME
 
@@ -25,11 +25,13 @@ class LinkedSpool:
         check: Looks at each piece in a thread, and raises WeightsError if it is none that is accepted.
     """
 
-    def __init__(self, lease: SpoolLease, *, max_bytes: int, check: Callable[[Piece], None] | None = None) -> None:
-        self._lease = lease
+    def __init__(
+        self, locked: LockedDirectory, *, max_bytes: int, check: Callable[[Piece], None] | None = None
+    ) -> None:
+        self._locked = locked
         self._check = check
         self._layout = SpoolLayout(max_bytes=max_bytes)
-        self._file = lease.directory / FILE_NAME
+        self._file = locked.directory / FILE_NAME
         self.log = PieceLog(self._file)
         self.digest = ""
 
@@ -53,7 +55,7 @@ class LinkedSpool:
     @property
     def directory(self) -> Path:
         """Directory of the link."""
-        return self._lease.directory
+        return self._locked.directory
 
     async def receive(self, parts: AsyncIterator[WrittenPiece | ReleaseEnd], *, idle_s: float) -> None:
         """
@@ -111,7 +113,7 @@ class LinkedSpool:
     def discard(self, why: str) -> None:
         """Delete the link and end all followers."""
         self.log.fail(why)
-        self._lease.remove()
+        self._locked.remove()
 
     def _require_complete(self, header: bytes) -> None:
         with self._file.open("rb", buffering=0) as file:
@@ -125,7 +127,7 @@ async def _next(parts: AsyncIterator[WrittenPiece | ReleaseEnd], idle_s: float) 
         return await anext(parts, None)
 
 
-def _abandoned(linking: asyncio.Future[SpoolLease]) -> None:
+def _abandoned(linking: asyncio.Future[LockedDirectory]) -> None:
     """Delete a link that was created after its caller had been cancelled."""
     if not linking.cancelled() and linking.exception() is None:
         linking.result().remove()

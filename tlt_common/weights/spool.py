@@ -9,7 +9,7 @@ from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk
 from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.digest import TensorDigest
 from tlt_common.weights.layout import SpoolLayout
-from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.locked_directory import LockedDirectory
 
 FILE_NAME = "model.safetensors"
 
@@ -23,7 +23,7 @@ class Spool:
     """
 
     def __init__(self, parent: Path, *, max_bytes: int = MAX_WEIGHTS_BYTES) -> None:
-        self._lease = SpoolLease.create(parent)
+        self._locked = LockedDirectory.create(parent)
         self._layout = SpoolLayout(max_bytes=max_bytes)
         self._file = (self.directory / FILE_NAME).open("xb", buffering=0)
         self._digest = TensorDigest()
@@ -34,12 +34,12 @@ class Spool:
     @property
     def directory(self) -> Path:
         """The directory."""
-        return self._lease.directory
+        return self._locked.directory
 
     @property
-    def lease(self) -> SpoolLease:
+    def locked(self) -> LockedDirectory:
         """The lock on the directory."""
-        return self._lease
+        return self._locked
 
     @property
     def file(self) -> Path:
@@ -95,7 +95,7 @@ class Spool:
     def _remove(self) -> None:
         with self._writing:  # it may hang in another thread
             self._file.close()
-        self._lease.remove()
+        self._locked.remove()
 
 
 def _write_all(descriptor: int, data: bytes, position: int) -> None:

@@ -205,7 +205,7 @@ class WeightsFanout:
     ) -> int:
         """Receive tensors while the workers receive them, too."""
         arriving = Release(
-            id=release, spool=incoming.spool.lease, log=incoming.log, shared=self._spool_shared, base=base
+            id=release, spool=incoming.spool.locked, log=incoming.log, shared=self._spool_shared, base=base
         )
         try:
             async with asyncio.TaskGroup() as group:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseEnd, ReleaseId, ServedRelease, StageOrder, TensorChunk, WrittenPiece
-from tlt_common.weights.lease import SpoolLease
 from tlt_common.weights.link import offer
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
 
 
@@ -17,7 +17,7 @@ class Release:
     id: ReleaseId
     uri: str | None = None
     """Source published by the trainer. It must remain unchanged until the next update."""
-    spool: SpoolLease | None = None
+    spool: LockedDirectory | None = None
     """Directory with the tensors streamed to this gateway, or only with the manifest."""
     log: PieceLog | None = None
     """The pieces of the spool, which may still be arriving."""

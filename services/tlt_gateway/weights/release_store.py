@@ -11,7 +11,7 @@ from tlt_common.domain.weights import ReleaseId
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.checkpoint import pieces_in
-from tlt_common.weights.lease import SpoolLease, abandoned
+from tlt_common.weights.locked_directory import LockedDirectory, abandoned
 from tlt_common.weights.piece_log import PieceLog
 from tlt_common.weights.spool import FILE_NAME
 from tlt_common.whole_file import write_whole
@@ -36,10 +36,10 @@ class ReleaseStore:
     def recover(self) -> Release | None:
         """Take over what processes that have ended left here: return the greatest release, delete the rest."""
         found: Release | None = None
-        for lease in abandoned(self.directory):
-            release = self._read(lease)
+        for locked in abandoned(self.directory):
+            release = self._read(locked)
             if release is None:
-                lease.remove()
+                locked.remove()
             elif found is None or release.id > found.id:
                 if found is not None:
                     found.remove()
@@ -55,20 +55,20 @@ class ReleaseStore:
         Raises:
             OSError: The disk failed or is full. The release remains usable until this process ends.
         """
-        lease = release.spool or SpoolLease.create(self.directory)
+        locked = release.spool or LockedDirectory.create(self.directory)
         if release.log is not None:
-            _sync(lease.directory / FILE_NAME)
+            _sync(locked.directory / FILE_NAME)
         manifest = {
             "policy_version": release.id.version,
             "key": release.id.key,
             "digest": release.id.digest,
             "uri": release.uri,
         }
-        write_whole(lease.directory / MANIFEST, json.dumps(manifest).encode(), durable=True)
-        return replace(release, spool=lease)
+        write_whole(locked.directory / MANIFEST, json.dumps(manifest).encode(), durable=True)
+        return replace(release, spool=locked)
 
-    def _read(self, lease: SpoolLease) -> Release | None:
-        file = lease.directory / MANIFEST
+    def _read(self, locked: LockedDirectory) -> Release | None:
+        file = locked.directory / MANIFEST
         if not file.is_file():
             return None  # its update was not completed
         try:
@@ -80,16 +80,16 @@ class ReleaseStore:
                     digest=str(manifest["digest"]),
                 ),
                 uri=manifest["uri"],
-                spool=lease,
+                spool=locked,
                 recovered=True,
             )
             if release.uri is None:
                 log_of_all = PieceLog.of(
-                    pieces_in(lease.directory), file=lease.directory / FILE_NAME, digest=release.id.digest
+                    pieces_in(locked.directory), file=locked.directory / FILE_NAME, digest=release.id.digest
                 )
                 release = replace(release, log=log_of_all, shared=self._shared)
         except (OSError, ValueError, KeyError, TypeError, WeightsError) as error:
-            log.warning("release_unreadable", directory=str(lease.directory), error=str(error))
+            log.warning("release_unreadable", directory=str(locked.directory), error=str(error))
             return None
         return release
 

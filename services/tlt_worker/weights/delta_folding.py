@@ -9,7 +9,7 @@ from pathlib import Path
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsUnreadableError
 from tlt_common.weights.experts import are_served_apart
-from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.received_spool import IDLE_S, ReceivedSpool
 from tlt_common.weights.tied_head import HEAD, is_tied
 from tlt_worker.checkpoints.model_config import read_config
@@ -53,7 +53,7 @@ class DeltaFolding:
 
     async def _located(self, base: ReleaseId, uri: str) -> AsyncGenerator[TensorChunk, None]:
         try:
-            copy = await asyncio.to_thread(SpoolLease.create, self._spool_dir) if is_remote(uri) else None
+            copy = await asyncio.to_thread(LockedDirectory.create, self._spool_dir) if is_remote(uri) else None
         except OSError as error:
             raise WeightsUnreadableError(f"cannot store changes in {self._spool_dir}: {error}") from error
         try:

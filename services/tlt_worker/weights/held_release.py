@@ -7,8 +7,8 @@ from tlt_common.aio import Blocks
 from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsError
 from tlt_common.weights.checkpoint import pieces_in
-from tlt_common.weights.lease import SpoolLease
 from tlt_common.weights.linked_spool import LinkedSpool
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
 from tlt_common.weights.received_spool import ReceivedSpool
 
@@ -43,7 +43,7 @@ class HeldRelease:
         self.staged: Staged | None = None
         self.incoming: ReceivedSpool | LinkedSpool | None = None
         self.turn = asyncio.Lock()
-        self._copy: SpoolLease | None = None
+        self._copy: LockedDirectory | None = None
         self._log: PieceLog | None = None
         self._arrived = asyncio.Event()
         self.receiving = Blocks()
@@ -71,9 +71,9 @@ class HeldRelease:
             self.incoming, self._log = None, None
             self._arrived.clear()
 
-    def copied(self, lease: SpoolLease) -> None:
+    def copied(self, locked: LockedDirectory) -> None:
         """Delete this directory with the release."""
-        self._copy = lease
+        self._copy = locked
 
     def complete(self, release: ReleaseId, directory: Path, staged: Staged) -> None:
         """Mark the release as staged in `directory`."""

@@ -9,7 +9,7 @@ from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict, files_digest
-from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.received_spool import IDLE_S
 from tlt_common.wire.weights import StagePart, tensors_of, written_of
 from tlt_worker.checkpoints.read_ahead import read_ahead
@@ -110,9 +110,9 @@ class Staging:
     async def _directory(self, held: HeldRelease, uri: str) -> Path:
         if not is_remote(uri):
             return await asyncio.to_thread(self._sources.directory_of, uri)
-        lease = await asyncio.to_thread(SpoolLease.create, self._spool_dir)
-        held.copied(lease)
-        return await asyncio.to_thread(self._sources.fetch, uri, lease.directory / "copy")
+        locked = await asyncio.to_thread(LockedDirectory.create, self._spool_dir)
+        held.copied(locked)
+        return await asyncio.to_thread(self._sources.fetch, uri, locked.directory / "copy")
 
 
 async def _nothing() -> AsyncIterator[StagePart]:

@@ -10,7 +10,7 @@ from tlt_common.domain.transfer import ChangesPart, Collected
 from tlt_common.domain.weights import TensorChunk, plain_name
 from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import entries_in, pieces_in
-from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.safetensors_file import entries_of
 from tlt_common.weights.tied_head import HEAD
 from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader, read_headers_of
@@ -34,7 +34,7 @@ class CollectedTensors:
         self._parent = parent
         self._model = model
         self._served = served
-        self._lease: SpoolLease | None = None
+        self._locked: LockedDirectory | None = None
         self._names: set[str] = set()
         self._numbers = count()
         self._following: ChangesPart | None = None
@@ -79,12 +79,12 @@ class CollectedTensors:
             self.drop()
         else:
             self._require(part)
-        if self._lease is None:
+        if self._locked is None:
             try:
-                self._lease = SpoolLease.create(self._parent)
+                self._locked = LockedDirectory.create(self._parent)
             except OSError as error:
                 raise WeightsUnreadableError(f"cannot store weights in {self._parent}: {error}") from error
-        return self._lease.directory / f"part-{next(self._numbers):06}.safetensors"
+        return self._locked.directory / f"part-{next(self._numbers):06}.safetensors"
 
     def add(self, file: Path, part: ChangesPart | None = None) -> Collected:
         """
@@ -141,8 +141,8 @@ class CollectedTensors:
             WeightsError: Something else is held, which is deleted.
         """
         self._require(following)
-        if self._lease is not None:
-            for piece in pieces_in(self._lease.directory):
+        if self._locked is not None:
+            for piece in pieces_in(self._locked.directory):
                 yield piece.read()
 
     def drop(self) -> Collected:
@@ -150,9 +150,9 @@ class CollectedTensors:
         held = self.progress
         self._names.clear()
         self._following = None
-        if self._lease is not None:
-            self._lease.remove()
-            self._lease = None
+        if self._locked is not None:
+            self._locked.remove()
+            self._locked = None
         return held
 
     def _is_late(self, file: Path) -> bool:

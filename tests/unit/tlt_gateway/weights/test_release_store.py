@@ -19,7 +19,7 @@ def kept(directory: Path, version: int = 3) -> Path:
     spool.write(TensorChunk(name="a", dtype="F32", shape=(2,), offset_bytes=0, data=b"12345678"))
     spool.finish()
     release = Release(
-        id=ReleaseId(version=PolicyVersion(version), key="k"), spool=spool.lease, log=PieceLog(spool.file)
+        id=ReleaseId(version=PolicyVersion(version), key="k"), spool=spool.locked, log=PieceLog(spool.file)
     )
     ReleaseStore(directory, shared=False).keep(release).release()
     return spool.directory

@@ -1,5 +1,5 @@
 """
-Directories of weights that processes hold a lock on, so that what dead processes left behind can be told apart.
+Directories of weights on which processes hold a lock, so that what dead processes left behind can be told apart.
 
 The kernel releases the lock of a process that ends, however it ends.
 """
@@ -18,7 +18,7 @@ PREFIX = "weights-"
 _LOCK = ".lock"
 
 
-class SpoolLease:
+class LockedDirectory:
     """A directory that belongs to this process until `remove` or `release`."""
 
     def __init__(self, directory: Path, descriptor: int) -> None:
@@ -27,7 +27,7 @@ class SpoolLease:
         self._is_removed = False
 
     @classmethod
-    def create(cls, parent: Path) -> "SpoolLease":
+    def create(cls, parent: Path) -> "LockedDirectory":
         """
         Create a new directory in `parent`, which is created as well.
 
@@ -60,13 +60,13 @@ class SpoolLease:
         self.release()
 
 
-def abandoned(parent: Path) -> list[SpoolLease]:
+def abandoned(parent: Path) -> list[LockedDirectory]:
     """Take over the directories in `parent` whose process has ended."""
     if not parent.is_dir():
         return []
     with _exclusive(parent):
         return [
-            SpoolLease(directory, descriptor)
+            LockedDirectory(directory, descriptor)
             for directory in sorted(parent.glob(f"{PREFIX}*"))
             if directory.is_dir() and (descriptor := _locked(directory)) is not None
         ]
@@ -74,8 +74,8 @@ def abandoned(parent: Path) -> list[SpoolLease]:
 
 def sweep(parent: Path) -> None:
     """Delete the directories in `parent` whose process has ended."""
-    for lease in abandoned(parent):
-        lease.remove()
+    for locked in abandoned(parent):
+        locked.remove()
 
 
 @contextmanager
