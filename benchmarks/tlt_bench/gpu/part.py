@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from tlt_common.config.base import Frozen
+from tlt_local.models.published import PublishedModel
 
 LIMIT_S: Final = 480.0
 """A machine may be lent for minutes only."""
@@ -31,6 +32,8 @@ class GpuPart:
     """Arguments of Python; `RESULT`, `MODELS` and `KEPT` in them are replaced."""
     needs_gpu: bool = False
     """Skipped by name where there is no GPU."""
+    model: PublishedModel | None = None
+    """One that must have been fetched; skipped by name where it has not been."""
     after: tuple[str, ...] = ()
     """Parts whose results it reads; they are run with it, and it is skipped by name if one did not pass."""
 

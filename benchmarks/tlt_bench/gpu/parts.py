@@ -3,6 +3,7 @@
 from typing import Final
 
 from tlt_bench.gpu.part import KEPT, MODELS, RESULT, GpuPart
+from tlt_local.models.published import SMOLLM2
 
 TLT: Final = ("-m", "tlt_common.cli")
 PYTEST: Final = ("-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider")
@@ -100,6 +101,7 @@ PARTS: Final = (
         shows="the bandit against SGLang's own EAGLE in its best static setting, on a long-tailed trace: text and "
         "drafter of SmolLM2, rounds as with 7 billion parameters; off and arms against SGLang's, what capture costs",
         command=("-m", "tlt_bench.headline.measure", RESULT, f"{MODELS}/headline"),
+        model=SMOLLM2,
     ),
     GpuPart(
         name="stock_eagle",

@@ -93,6 +93,8 @@ def with_needed(names: Sequence[str], parts: Sequence[GpuPart]) -> list[GpuPart]
 def _skipped(part: GpuPart, missing: Sequence[str], *, has_gpu: bool) -> str:
     if part.needs_gpu and not has_gpu:
         return "skipped: no GPU"
+    if part.model and not part.model.is_here:
+        return f"skipped: {part.model.name} is not on this machine; `tlt models get {part.model.name}` fetches it"
     return f"skipped: {missing[0]} has not passed" if missing else ""
 
 

@@ -1,6 +1,7 @@
 """The parts of `tlt bench gpu`: run, skipped, kept and repeated."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,7 @@ from tlt_bench.gpu.parts import PARTS
 from tlt_bench.gpu.published import PUBLISHED
 from tlt_bench.gpu.run import run, table, with_needed
 from tlt_common.errors import ConfigError
+from tlt_local.models.published import SMOLLM2
 
 WRITES = "import json, sys, pathlib; pathlib.Path(sys.argv[1]).write_text(json.dumps({'figures': {'ratio': 1.5}}))"
 
@@ -42,6 +44,17 @@ def test_without_a_gpu_what_needs_one_is_skipped_by_name_and_runs_where_there_is
     parts = [part("any", WRITES), part("card", WRITES, needs_gpu=True)]
     assert statuses(parts, tmp_path) == {"any": "passed", "card": "skipped: no GPU"}
     assert statuses(parts, tmp_path, has_gpu=True) == {"any": "passed", "card": "passed"}
+
+
+def test_without_its_model_a_part_is_skipped_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    parts = [replace(part("text", WRITES), model=SMOLLM2)]
+    assert statuses(parts, tmp_path) == {
+        "text": "skipped: smollm2 is not on this machine; `tlt models get smollm2` fetches it"
+    }
+    SMOLLM2.directory.mkdir(parents=True)
+    (SMOLLM2.directory / "config.json").write_text("{}")
+    assert statuses(parts, tmp_path) == {"text": "passed"}
 
 
 def test_a_part_ends_at_its_limit(tmp_path: Path) -> None:
