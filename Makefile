@@ -187,7 +187,6 @@ docs-check: install
 	$(BIN)/pytest tests/docs
 
 generate: proto schema dashboards docs-generate  ## update all committed files that are generated from code
-	$(BIN)/python -m tests.house
 
 check: lint types imports proto-check generated-check
 
