@@ -2,24 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
 
 from tlt_common.domain.fleet import WorkerState
-from tlt_common.journal.fields import (
-    Count,
-    Name,
-    Names,
-    Note,
-    OneOf,
-    Positive,
-    Ratio,
-    Seconds,
-    Share,
-    ShareOrNull,
-    SignedOrNull,
-    Yes,
-)
-from tlt_common.journal.line import Line, at_most
+from tlt_common.journal.fields import Count, Name, Note, Positive, Ratio, Seconds, Share, Signed
+from tlt_common.journal.line import DroppedLine, Line, at_most
 
 
 class LeaseChange(StrEnum):
@@ -33,7 +22,7 @@ class LeaseChange(StrEnum):
 class WorkerLine(Line):
     """A worker joined."""
 
-    kind: ClassVar[str] = "worker"
+    kind: Literal["worker"] = "worker"
 
     worker: Name
     device: Note
@@ -44,29 +33,31 @@ class WorkerLine(Line):
     slots: Count
     """Requests that run at a time."""
 
-    def check(self) -> None:
+    @model_validator(mode="after")
+    def check(self) -> Self:
         at_most("training_devices", self.training_devices, "devices", self.devices)
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLine(Line):
     """A worker is in another state from now on."""
 
-    kind: ClassVar[str] = "state"
+    kind: Literal["state"] = "state"
 
     worker: Name
-    state: Annotated[WorkerState, OneOf(WorkerState)]
+    state: WorkerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseLine(Line):
     """A worker was lent, or its lease was revoked."""
 
-    kind: ClassVar[str] = "lease"
+    kind: Literal["lease"] = "lease"
 
     worker: Name
     epoch: Positive
-    change: Annotated[LeaseChange, OneOf(LeaseChange)]
+    change: LeaseChange
     reason: Note
     """Why it was revoked; empty when it is granted."""
 
@@ -75,7 +66,7 @@ class LeaseLine(Line):
 class TrainedLine(Line):
     """What a worker computed for training in about a minute. Workers that computed nothing have no line."""
 
-    kind: ClassVar[str] = "trained"
+    kind: Literal["trained"] = "trained"
 
     worker: Name
     seconds: Seconds
@@ -86,7 +77,7 @@ class TrainedLine(Line):
     """States that its drafter has learned from so far, across restarts and by all trainers whose work it contains."""
     passes: Ratio
     """How often its trainer has seen the data that it has, on average."""
-    gain: SignedOrNull
+    gain: Signed | None
     """Held-out tokens per round that it has gained lately per second of training; null: not known."""
     load_s: Seconds
     """For which its engine paused when it last loaded a drafter; 0: it has not."""
@@ -96,7 +87,7 @@ class TrainedLine(Line):
 class DrafterLine(Line):
     """A drafter was published."""
 
-    kind: ClassVar[str] = "drafter"
+    kind: Literal["drafter"] = "drafter"
 
     version: Positive
     base: Count
@@ -105,7 +96,7 @@ class DrafterLine(Line):
     """Whose trainer published it; empty: it is from outside the fleet."""
     top1: Share
     """Share of held-out positions whose most likely token it predicts; 0: not measured."""
-    base_top1: ShareOrNull
+    base_top1: Share | None
     """The same share for its base, on the same positions; null: not measured."""
     policy: Count
     """Newest policy among those that generated the held-out data."""
@@ -117,24 +108,39 @@ class DrafterLine(Line):
 class LendingLine(Line):
     """Lending is on or off from now on."""
 
-    kind: ClassVar[str] = "lending"
+    kind: Literal["lending"] = "lending"
 
-    enabled: Yes
+    enabled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExcludedLine(Line):
     """Which workers are not lent from now on."""
 
-    kind: ClassVar[str] = "excluded"
+    kind: Literal["excluded"] = "excluded"
 
-    workers: Names
+    workers: tuple[Name, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLine(Line):
     """The replica leads from now on, or no longer. While it does not lead, it writes nothing else."""
 
-    kind: ClassVar[str] = "leader"
+    kind: Literal["leader"] = "leader"
 
-    leads: Yes
+    leads: bool
+
+
+CoordinatorLine: TypeAlias = Annotated[
+    WorkerLine
+    | StateLine
+    | LeaseLine
+    | TrainedLine
+    | DrafterLine
+    | LendingLine
+    | ExcludedLine
+    | LeaderLine
+    | DroppedLine,
+    Field(discriminator="kind"),
+]
+"""What a coordinator writes."""

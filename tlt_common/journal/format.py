@@ -9,31 +9,33 @@ same `began` and the next `part`. Pure.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from typing import Annotated, Any, ClassVar, Final
+from functools import cache
+from typing import Any, Final, Self
 
-from tlt_common.documents import json_of
+from pydantic import TypeAdapter, ValidationError, model_validator
+
 from tlt_common.errors import ConfigError
-from tlt_common.journal import coordinator_lines, gateway_lines
-from tlt_common.journal.fields import FieldError, JournalRecord, Name, Positive, ShortText, Time
-from tlt_common.journal.line import DroppedLine, Line, kinds
+from tlt_common.journal.coordinator_lines import CoordinatorLine
+from tlt_common.journal.fields import FieldError, JournalRecord, Name, Positive, Time
+from tlt_common.journal.gateway_lines import GatewayLine
+from tlt_common.journal.line import Line
 
 FORMAT: Final = "tlt-journal/1"
 CLOCK: Final = "Unix time when the run began, advanced by a monotonic clock"
-SERVICES: Final = {"gateway": gateway_lines.__name__, "coordinator": coordinator_lines.__name__}
-"""Services that write journals, and the modules of their lines."""
+SERVICES: Final[Mapping[str, Any]] = {"gateway": GatewayLine, "coordinator": CoordinatorLine}
+"""Services that write journals, and their lines."""
 SHOWN = 60
 """Characters of a value in an error."""
-
-KINDS: Final[Mapping[str, type[Line]]] = {kind.kind: kind for kind in kinds()}
+_OPENING = re.compile(r"^\w+ should (be|have) ")
+"""What is before the accepted values in pydantic's messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header(JournalRecord):
-    """The first line of a file."""
-
-    omitted: ClassVar[frozenset[str]] = frozenset({"format"})
+    """The first line of a file, with FORMAT before these fields and CLOCK after them."""
 
     service: Name
     id: Name
@@ -44,23 +46,30 @@ class Header(JournalRecord):
     """Number of the file in this run."""
     suite: Name
     """Version of the suite."""
-    clock: Annotated[str, ShortText()] = CLOCK
 
-    def check(self) -> None:
+    @model_validator(mode="after")
+    def check(self) -> Self:
         if self.service not in SERVICES:
             raise FieldError("service", self.service, ", ".join(SERVICES))
-        if self.clock != CLOCK:
-            raise FieldError("clock", self.clock, CLOCK)
+        return self
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what reads and writes a kind, made when it is first used: commands import this module for --help."""
+    return TypeAdapter(kind)
 
 
 def header_line(header: Header) -> bytes:
     """Return the line of a header."""
-    return _encoded({"format": FORMAT, **header.to_values()})
+    values = {"format": FORMAT, **_adapter(Header).dump_python(header), "clock": CLOCK}
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
 
 def line_of(line: Line) -> bytes:
     """Return a line, with its end."""
-    return _encoded({"kind": line.kind, **line.to_values()})
+    kind: Any = type(line)
+    return _adapter(kind).dump_json(line) + b"\n"
 
 
 def parsed_header(where: str, line: bytes) -> Header:
@@ -70,13 +79,15 @@ def parsed_header(where: str, line: bytes) -> Header:
     Raises:
         ConfigError: It is none, or of another version; names `where`, the field and what is accepted.
     """
-    values = _object(where, line)
-    if values.get("format") != FORMAT:
-        raise refused(where, FieldError("format", values.get("format", MISSING), FORMAT))
     try:
-        return Header.from_values(values)
-    except FieldError as error:
-        raise refused(where, error) from None
+        values = _adapter(dict[str, Any]).validate_json(line)
+        for field, accepted in (("format", FORMAT), ("clock", CLOCK)):
+            if (value := values.pop(field, MISSING)) != accepted:
+                raise refused(where, FieldError(field, value, accepted))
+        header: Header = _adapter(Header).validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise _explained(where, error) from None
+    return header
 
 
 def parsed(where: str, line: bytes, *, service: str) -> Line:
@@ -86,11 +97,11 @@ def parsed(where: str, line: bytes, *, service: str) -> Line:
     Raises:
         ConfigError: It is none; names `where`, the field and what is accepted.
     """
-    values = _object(where, line)
     try:
-        return _kind(values.get("kind", MISSING), service).from_values(values)
-    except FieldError as error:
-        raise refused(where, error) from None
+        found: Line = _adapter(SERVICES[service]).validate_json(line)
+    except ValidationError as error:
+        raise _explained(where, error, outer=1) from None
+    return found
 
 
 def refused(where: str, error: FieldError) -> ConfigError:
@@ -99,35 +110,25 @@ def refused(where: str, error: FieldError) -> ConfigError:
     return ConfigError(f"{where}: {error.field} {problem}; accepted: {error.accepted}", field="journal")
 
 
-def _kind(name: object, service: str) -> type[Line]:
-    """
-    Return a kind of line that a service writes.
-
-    Raises:
-        FieldError: It writes none of this name.
-    """
-    known = {one: kind for one, kind in KINDS.items() if service in _writers(kind)}
-    if isinstance(name, str) and name in known:
-        return known[name]
-    raise FieldError("kind", name, ", ".join(sorted(known)))
-
-
-def _writers(kind: type[Line]) -> tuple[str, ...]:
-    """Return the services that write a kind of line."""
-    if kind is DroppedLine:
-        return tuple(SERVICES)
-    return tuple(service for service, module in SERVICES.items() if kind.__module__ == module)
-
-
-def _object(where: str, line: bytes) -> dict[str, Any]:
-    try:
-        values = json_of(line)
-    except ValueError as error:
-        raise ConfigError(f"{where}: {error}; accepted: one JSON object per line", field="journal") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{where}: a {type(values).__name__}; accepted: one JSON object per line", field="journal")
-    return values
-
-
-def _encoded(values: Mapping[str, Any]) -> bytes:
-    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+def _explained(where: str, error: ValidationError, *, outer: int = 0) -> ConfigError:
+    """Return the first error of a line, without so many outer parts of its location: the kind of a line is one."""
+    first = error.errors(include_url=False)[0]
+    context = first.get("ctx", {})
+    path = [f"[{part}]" if isinstance(part, int) else part for part in first["loc"][outer:]]
+    value, accepted = first["input"], _OPENING.sub("", first["msg"])
+    match first["type"]:
+        case "union_tag_invalid":
+            path, value, accepted = ["kind"], context["tag"], context["expected_tags"]
+        case "union_tag_not_found":
+            path, value, accepted = ["kind"], MISSING, "all fields of a line"
+        case "missing":
+            value, accepted = MISSING, "all fields of a line"
+        case "unexpected_keyword_argument":
+            accepted = "no field of this name"
+        case "value_error":
+            inner: FieldError = context["error"]
+            path, value, accepted = [*path, inner.field], inner.value, inner.accepted
+    if path:
+        return refused(where, FieldError(".".join(path), value, accepted))
+    reason = context.get("error", "not an object")
+    return ConfigError(f"{where}: {reason}; accepted: one JSON object per line", field="journal")

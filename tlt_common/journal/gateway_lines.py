@@ -2,27 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
 
 from tlt_common.domain.response import FinishReason
-from tlt_common.journal.fields import (
-    Count,
-    CountOrNull,
-    Counts,
-    Inner,
-    JournalRecord,
-    Name,
-    Note,
-    OneOf,
-    OrNull,
-    Positive,
-    Seconds,
-    Several,
-    Time,
-    TimeOrNull,
-    Yes,
-)
-from tlt_common.journal.line import Line, at_most
+from tlt_common.journal.fields import Count, JournalRecord, Name, Note, Positive, Seconds, Time
+from tlt_common.journal.line import DroppedLine, Line, at_most
 
 
 class StayEnd(StrEnum):
@@ -61,24 +47,26 @@ class WorkerStay(JournalRecord):
     """Tokens that it generated there."""
     drafter: Count
     """Version of the drafter when it began there."""
-    end: Annotated[StayEnd, OneOf(StayEnd)]
+    end: StayEnd
 
-    def check(self) -> None:
+    @model_validator(mode="after")
+    def check(self) -> Self:
         at_most("began", self.began, "ended", self.ended)
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseLine(Line):
     """A request that is over."""
 
-    kind: ClassVar[str] = "response"
+    kind: Literal["response"] = "response"
 
     number: Positive
     """Of the request, at this gateway and in this run of it."""
     group: Name
     """The same for requests with the same prompt: samples of a group, and later epochs. Says nothing of the tokens."""
-    outcome: Annotated[RequestOutcome, OneOf(RequestOutcome)]
-    finish: Annotated[FinishReason | None, OrNull(OneOf(FinishReason))]
+    outcome: RequestOutcome
+    finish: FinishReason | None
     """Why the response ended; null: its client did not learn of an end."""
     prompt: Positive
     """Tokens of the prompt."""
@@ -88,22 +76,23 @@ class ResponseLine(Line):
     """Tokens of the response, with those of the prefix."""
     cap: Positive
     """Tokens of the response at most."""
-    cached: CountOrNull
+    cached: Count | None
     """Tokens of the prompt that the last worker had cached; null: it did not say."""
     arrived: Time
-    first: TimeOrNull
+    first: Time | None
     """When the first token arrived."""
-    rounds: CountOrNull
+    rounds: Count | None
     """Verification rounds, and drafts that they accepted and verified; null: unknown, as of a response that broke
     off."""
-    accepted: CountOrNull
-    drafted: CountOrNull
-    versions: Counts
+    accepted: Count | None
+    drafted: Count | None
+    versions: tuple[Count, ...]
     """Versions of the policy that generated it, oldest first."""
-    stays: Annotated[tuple[WorkerStay, ...], Several(Inner(WorkerStay))]
+    stays: tuple[WorkerStay, ...]
     """Where it was; empty if it never left the queue."""
 
-    def check(self) -> None:
+    @model_validator(mode="after")
+    def check(self) -> Self:
         at_most("tokens", self.tokens, "cap", self.cap)
         at_most("prefix", self.prefix, "tokens", self.tokens)
         at_most("cached", self.cached or 0, "prompt", self.prompt)
@@ -117,13 +106,14 @@ class ResponseLine(Line):
         if self.first is not None:
             at_most("arrived", self.arrived, "first", self.first)
             at_most("first", self.first, "at", self.at)
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLine(Line):
     """A worker that a gateway uses, when it is first heard of and when anything of this changes."""
 
-    kind: ClassVar[str] = "engine"
+    kind: Literal["engine"] = "engine"
 
     worker: Name
     device: Note
@@ -143,7 +133,7 @@ class RoundsLine(Line):
     Every gateway hears of the rounds of all workers: of several gateways, take those of one.
     """
 
-    kind: ClassVar[str] = "rounds"
+    kind: Literal["rounds"] = "rounds"
 
     device: Note
     arm: Name
@@ -162,16 +152,18 @@ class RoundsLine(Line):
     kv_tokens: Count
     """Tokens in the KV cache, summed over rounds; 0: not counted."""
 
-    def check(self) -> None:
+    @model_validator(mode="after")
+    def check(self) -> Self:
         at_most("accepted", self.accepted, "tokens", self.tokens)
         at_most("accepted", self.accepted, "drafted", self.drafted)
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillLine(Line):
     """Prefill of about a minute, of all workers with one device."""
 
-    kind: ClassVar[str] = "prefill"
+    kind: Literal["prefill"] = "prefill"
 
     device: Note
     tokens: Count
@@ -183,23 +175,32 @@ class PrefillLine(Line):
 class UpdateLine(Line):
     """An update of the weights through this gateway."""
 
-    kind: ClassVar[str] = "update"
+    kind: Literal["update"] = "update"
 
     version: Count
     began: Time
-    done: Yes
+    done: bool
     """Whether workers switched to it; else it changed nothing."""
     workers: Count
     """How many did."""
 
-    def check(self) -> None:
+    @model_validator(mode="after")
+    def check(self) -> Self:
         at_most("began", self.began, "at", self.at)
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseLine(Line):
     """A pause of generation began or ended."""
 
-    kind: ClassVar[str] = "pause"
+    kind: Literal["pause"] = "pause"
 
-    paused: Yes
+    paused: bool
+
+
+GatewayLine: TypeAlias = Annotated[
+    ResponseLine | EngineLine | RoundsLine | PrefillLine | UpdateLine | PauseLine | DroppedLine,
+    Field(discriminator="kind"),
+]
+"""What a gateway writes."""

@@ -1,24 +1,17 @@
 """Lines of a journal: one JSON object each. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 from tlt_common.journal.fields import FieldError, JournalRecord, Positive, Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line(JournalRecord):
-    """
-    What happened, and when.
+    """What happened, and when."""
 
-    Attributes:
-        kind: Name of what happened.
-    """
-
-    kind: ClassVar[str] = ""
-    omitted: ClassVar[frozenset[str]] = frozenset({"kind"})
-
+    kind: str
+    """Name of what happened."""
     at: Time
     """When it was written down: what a line tells is over by then."""
 
@@ -27,17 +20,9 @@ class Line(JournalRecord):
 class DroppedLine(Line):
     """Lines that were not written, since the disk was too slow."""
 
-    kind: ClassVar[str] = "dropped"
+    kind: Literal["dropped"] = "dropped"
 
     lines: Positive
-
-
-def kinds(root: type[Line] = Line) -> Iterator[type[Line]]:
-    """Yield all kinds of lines that were imported."""
-    for kind in root.__subclasses__():
-        if kind.kind:
-            yield kind
-        yield from kinds(kind)
 
 
 def at_most(field: str, value: float, other: str, limit: float) -> None:

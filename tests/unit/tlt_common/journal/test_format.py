@@ -1,6 +1,7 @@
 """Lines of journals: what is written is read back, and what is impossible is refused by field."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.unit.tlt_common.journal.written import (
     made_response,
 )
 from tlt_common.errors import ConfigError
-from tlt_common.journal.coordinator_lines import WorkerLine
+from tlt_common.journal.coordinator_lines import ExcludedLine, WorkerLine
 from tlt_common.journal.format import header_line, line_of, parsed, parsed_header
 from tlt_common.journal.gateway_lines import UpdateLine
 from tlt_common.journal.line import Line
@@ -33,6 +34,12 @@ def test_what_a_coordinator_writes_is_read_back(line: Line) -> None:
 
 def test_headers_are_read_back() -> None:
     assert parsed_header("line 1", header_line(made_header(part=3))) == made_header(part=3)
+
+
+def test_names_that_are_too_long_or_no_utf8_are_written_as_far_as_they_can_be() -> None:
+    for name, written in (("w\ud800", "w?"), ("é" * 2000, "é" * 1000)):
+        line = ExcludedLine(at=BEGAN_S, workers=(name,))
+        assert parsed("a line", line_of(line), service="coordinator") == replace(line, workers=(written,))
 
 
 def test_no_field_holds_tokens_or_texts() -> None:
