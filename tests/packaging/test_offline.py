@@ -20,14 +20,14 @@ CLOSED = "http://127.0.0.1:9"
 def test_with_the_documented_variables_pip_and_the_installation_ask_no_index(tmp_path: Path) -> None:
     """One wheel instead of all of them: the installation begins, and misses what it needs."""
     assert BLOCK
-    (exported,) = (line for line in BLOCK[1].splitlines() if line.startswith("export "))
+    exported = [line for line in BLOCK[1].splitlines() if line.startswith("export ")]
     shutil.copytree(ROOT / "deploy", tmp_path / "tlt-suite/deploy", ignore=lambda *_: {"helm", "grafana"})
     (tmp_path / "wheels").mkdir()
     with zipfile.ZipFile(tmp_path / "wheels/typer-1-py3-none-any.whl", "w") as wheel:
         wheel.writestr("typer-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: typer\nVersion: 1\n")
         wheel.writestr("typer-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr("typer-1.dist-info/RECORD", "")
-    commands = (exported, "python -m pip download -q --no-deps -d found typer", "python deploy/install.py demo")
+    commands = (*exported, "python -m pip download -q --no-deps -d found typer", "python deploy/install.py demo")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_"))}
     places = (Path(sys.executable).parent, Path(find_uv_bin()).parent, "/usr/bin", "/bin")
     index = {"PIP_INDEX_URL": CLOSED, "UV_INDEX_URL": CLOSED, "UV_CACHE_DIR": str(tmp_path / "cache")}
