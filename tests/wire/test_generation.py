@@ -112,17 +112,13 @@ def test_what_an_older_client_leaves_out_gets_its_default() -> None:
     assert prompt.sampling.logprobs is LogprobKind.POLICY
 
 
-def test_an_unknown_kind_of_logprobs_is_refused_by_name() -> None:
+@pytest.mark.parametrize(
+    ("place", "name", "accepted"),
+    [("sampling", "logprobs", "policy, raw, truncated"), ("prompt", "speculation", "auto, off")],
+)
+def test_an_unknown_kind_is_refused_by_name(place: str, name: str, accepted: str) -> None:
     message = wire.prompt_to_pb(Prompt(request_id=RequestId("r"), token_ids=(1,)))
-    message.sampling.logprobs = 9  # type: ignore[assignment] # what a newer client may send
-    with pytest.raises(InvalidRequestError, match="accepted: policy, raw, truncated") as raised:
+    setattr(message.sampling if place == "sampling" else message, name, 9)  # what a newer client may send
+    with pytest.raises(InvalidRequestError, match=f"accepted: {accepted}") as raised:
         wire.prompt_from_pb(message)
-    assert raised.value.field == "sampling.logprobs"
-
-
-def test_an_unknown_kind_of_speculation_is_refused_by_name() -> None:
-    message = wire.prompt_to_pb(Prompt(request_id=RequestId("r"), token_ids=(1,)))
-    message.speculation = 9  # type: ignore[assignment] # what a newer client may send
-    with pytest.raises(InvalidRequestError, match="accepted: auto, off") as raised:
-        wire.prompt_from_pb(message)
-    assert raised.value.field == "prompt.speculation"
+    assert raised.value.field == f"{place}.{name}"

@@ -5,20 +5,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.tlt_cache.entries import entry
 from tlt_cache.entry import Entry, unpacked
 from tlt_cache.eviction import spare_bytes, victims
-
-
-def entry(sequence: int, *, policy: int = 0, length: int = 100, request: str = "", size: int = 100) -> Entry:
-    return Entry(
-        sequence=sequence,
-        request_id=request or f"r{sequence}",
-        policy_version=policy,
-        tokens=10,
-        size_bytes=size,
-        response_tokens=length,
-        finished=True,
-    )
 
 
 def evicted(held: tuple[Entry, ...], *, needed_bytes: int, budget_bytes: int) -> tuple[Entry, ...]:

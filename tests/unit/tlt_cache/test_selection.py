@@ -3,20 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_cache.entry import Entry
+from tests.unit.tlt_cache.entries import entry
 from tlt_cache.selection import LAST_STEP_SHARE, choose
-
-
-def entry(sequence: int, *, policy: int = 0, length: int = 100, tokens: int = 10, request: str = "") -> Entry:
-    return Entry(
-        sequence=sequence,
-        request_id=request or f"r{sequence}",
-        policy_version=policy,
-        tokens=tokens,
-        size_bytes=100,
-        response_tokens=length,
-        finished=False,
-    )
 
 
 @given(

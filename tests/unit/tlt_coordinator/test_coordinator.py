@@ -31,13 +31,6 @@ async def test_an_idle_worker_is_lent_once_it_has_settled() -> None:
         assert lease == Lease(epoch=Epoch(1), ttl_s=CONFIG.spot.lease_ttl_s)
 
 
-async def test_a_lease_is_renewed_in_time_for_as_long_as_nothing_comes() -> None:
-    async with running() as coordinator:
-        orders = await Worker.join(coordinator).live(60.0)
-        assert set(orders) == {Lease(epoch=Epoch(1), ttl_s=5.0)}
-        assert len(orders) == pytest.approx(60.0 / (5.0 / 3), abs=3)
-
-
 async def test_waiting_requests_end_all_leases_at_once_and_for_as_long_as_they_wait() -> None:
     async with running() as coordinator:
         workers = [Worker.join(coordinator, name) for name in ("w0", "w1")]

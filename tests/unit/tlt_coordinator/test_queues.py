@@ -3,29 +3,15 @@ import math
 from tlt_coordinator.queues import Queues
 
 
-def test_the_queues_of_all_gateways_add_up() -> None:
+def test_the_last_reports_of_all_gateways_add_up_until_they_fall_silent() -> None:
     queues = Queues(stale_s=5.0)
+    assert queues.queued(0.0) == 0
     queues.report("a", 3, now_s=0.0)
     queues.report("b", 4, now_s=0.0)
     assert queues.queued(0.0) == 7
-
-
-def test_the_last_report_of_a_gateway_counts() -> None:
-    queues = Queues(stale_s=5.0)
-    queues.report("a", 3, now_s=0.0)
-    queues.report("a", 0, now_s=1.0)
-    assert queues.queued(1.0) == 0
-
-
-def test_a_gateway_that_fell_silent_no_longer_counts() -> None:
-    queues = Queues(stale_s=5.0)
-    queues.report("a", 3, now_s=0.0)
+    queues.report("b", 0, now_s=1.0)
     assert queues.queued(4.9) == 3
     assert queues.queued(5.0) == 0
-
-
-def test_nothing_waits_when_no_gateway_ever_reported() -> None:
-    assert Queues(stale_s=5.0).queued(0.0) == 0
 
 
 def test_a_pause_is_shown_while_a_gateway_reports_it() -> None:

@@ -13,6 +13,8 @@ from tlt_common.domain.arm import DEFAULT_ARMS, OFF, ngram
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import Posterior
 
+NOTHING = Posterior(drafter_version=DrafterVersion(1), arms=())
+
 
 @given(st.permutations(range(6)), st.integers(1, 3))
 def test_what_the_fleet_knows_is_taken_the_same_in_any_order_and_as_often_as_it_comes(
@@ -35,10 +37,13 @@ def test_with_another_drafter_every_learned_arm_is_unknown_again() -> None:
     ]
 
 
-def test_a_verified_chain_tells_what_a_shorter_one_keeps() -> None:
+@pytest.mark.parametrize("pushed", [False, True], ids=["alone", "after an empty push of the tuner"])
+def test_a_verified_chain_tells_what_a_shorter_one_keeps(*, pushed: bool) -> None:
     bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
     play(bandit, dict.fromkeys(DEFAULT_ARMS, 1.0), batch=1, rounds=9)
     bandit.drafter_changed()
+    if pushed:  # it leaves the round times that were kept over another drafter
+        bandit.merge(NOTHING)
     for _ in range(TRIAL_ROUNDS):  # now the drafter is right once, and time is what it was
         bandit.record(LONG, 1, [1], elapsed_s=8.0)
     assert bandit.choose(1) == OFF  # 1 in 1 s; the short chain would bring 2 in 4 s
@@ -109,19 +114,6 @@ def test_own_experience_outweighs_the_fleets() -> None:
     bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
     bandit.merge(posterior({OFF: 10.0, SHORT: 30.0, LONG: 20.0}, group=1))
     assert play(bandit, {OFF: 10.0, SHORT: 1.0, LONG: 20.0}, batch=1, rounds=20)[-1] == LONG
-
-
-NOTHING = Posterior(drafter_version=DrafterVersion(1), arms=())
-
-
-def test_a_push_of_the_tuner_leaves_the_round_times_kept_over_another_drafter() -> None:
-    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
-    play(bandit, dict.fromkeys(DEFAULT_ARMS, 1.0), batch=1, rounds=9)
-    bandit.drafter_changed()
-    bandit.merge(NOTHING)
-    for _ in range(TRIAL_ROUNDS):
-        bandit.record(LONG, 1, [1], elapsed_s=8.0)
-    assert bandit.choose(1) == OFF  # the short chain's time is known: it would bring 2 in 4 s
 
 
 def test_round_times_that_the_fleet_told_outlast_a_drafter_too() -> None:

@@ -122,10 +122,11 @@ def test_request_ids_are_short_and_printable(name: str) -> None:
     replace(PROMPT, request_id=RequestId("prompt 7/é_-.:@~" * 20))
 
 
-def test_versions_are_not_negative() -> None:
-    with pytest.raises(InvalidRequestError, match=r"prompt\.policy_version is -1") as raised:
-        replace(PROMPT, policy_version=PolicyVersion(-1))
-    assert raised.value.field == "prompt.policy_version"
+@pytest.mark.parametrize("field", ["policy_version", "max_staleness"])
+def test_versions_and_staleness_are_not_negative(field: str) -> None:
+    with pytest.raises(InvalidRequestError, match=rf"prompt\.{field} is -1") as raised:
+        replace(PROMPT, **{field: PolicyVersion(-1)})  # type: ignore[arg-type] # by name
+    assert raised.value.field == f"prompt.{field}"
 
 
 def test_speculative_counts_have_sglangs_new_and_old_names() -> None:

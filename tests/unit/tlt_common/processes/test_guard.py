@@ -12,22 +12,16 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.machine import lives
 from tlt_common.processes import guard
 from tlt_common.processes.guard import Guard, ProcessEntry, doomed
 
 DEADLINE_S = 10.0
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def await_end(pids: list[int]) -> list[int]:
     give_up_s = time.monotonic() + DEADLINE_S
-    while (left := [pid for pid in pids if is_running(pid)]) and time.monotonic() < give_up_s:
+    while (left := [pid for pid in pids if lives(pid)]) and time.monotonic() < give_up_s:
         threading.Event().wait(0.02)
     return left
 
@@ -69,13 +63,13 @@ def test_children_and_directory_of_a_killed_owner_are_gone_within_seconds(tmp_pa
     ) as owner:
         assert owner.stdout is not None
         child, grandchild, free = map(int, owner.stdout.readline().split())
-        assert all(map(is_running, (child, grandchild, free)))
+        assert all(map(lives, (child, grandchild, free)))
         owner.send_signal(signal.SIGKILL)
         owner.wait()
         try:
             assert await_end([child, grandchild]) == []
             await_absence(directory)
-            assert is_running(free), "a process without the mark is somebody else's"
+            assert lives(free), "a process without the mark is somebody else's"
         finally:
             os.kill(free, signal.SIGKILL)
 

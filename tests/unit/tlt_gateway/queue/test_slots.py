@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.domain.fleet import WorkerInfo
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tests.unit.tlt_gateway.pooled import worker
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import NotFoundError
 from tlt_gateway.queue.slots import WorkerSlots
-from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
-from tlt_gateway.workers.remote_worker import RemoteWorker
+from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 
 pytestmark = pytest.mark.looptime
@@ -23,27 +22,10 @@ LARGE = 2**40
 VERSIONS = st.sampled_from((0, 1, LARGE))
 
 
-def worker(version: int, *, slots: int = 1) -> PooledWorker:
-    one = PooledWorker("w:1", cast("RemoteWorker", SimpleNamespace(received=0)), gateway_id="g", queued=int)
-    one.state, one.slots = PooledState.READY, slots
-    one.info = WorkerInfo(
-        worker_id=WorkerId("w"),
-        model="m",
-        vocab_size=100,
-        context_length=1000,
-        max_running=8,
-        policy_version=PolicyVersion(version),
-        drafter_version=DrafterVersion(0),
-        running=0,
-        device="d",
-    )
-    return one
-
-
 def slots(served: int, *workers: PooledWorker) -> WorkerSlots:
     def when_changed(callback: Callable[[PooledWorker], None]) -> None:
-        for worker in workers:
-            callback(worker)
+        for one in workers:
+            callback(one)
 
     pool = SimpleNamespace(version=PolicyVersion(served), when_changed=when_changed, absent_since_s=None)
     return WorkerSlots(cast("WorkerPool", pool), spill_load=0.25, affinity_tokens=None)

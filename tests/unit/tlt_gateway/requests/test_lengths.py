@@ -6,10 +6,11 @@ from typing import cast
 
 import pytest
 
-from tlt_common.domain.fleet import WorkerInfo
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tests.fakes.chunks import chunk
+from tests.unit.tlt_gateway.pooled import worker
+from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_common.domain.response import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason
 from tlt_common.domain.transcript import Transcript
 from tlt_common.load import GatewayLoad
 from tlt_gateway.queue.room import Room
@@ -17,28 +18,9 @@ from tlt_gateway.requests import lengths
 from tlt_gateway.requests.lengths import RequestLengths
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RunningRequest
-from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
-from tlt_gateway.workers.remote_worker import RemoteWorker
 from tlt_gateway.workers.response_stream import ResponseStream
 
 CAP = 512
-
-
-def worker() -> PooledWorker:
-    one = PooledWorker("w:1", cast("RemoteWorker", SimpleNamespace(received=0)), gateway_id="g", queued=int)
-    one.info = WorkerInfo(
-        worker_id=WorkerId("w"),
-        model="m",
-        vocab_size=100,
-        context_length=1000,
-        max_running=8,
-        policy_version=PolicyVersion(0),
-        drafter_version=DrafterVersion(0),
-        running=0,
-        device="d",
-    )
-    one.state = PooledState.READY
-    return one
 
 
 class Scene:
@@ -58,7 +40,7 @@ class Scene:
             request_id=RequestId(name), token_ids=(1, 2, 3), sampling=SamplingParams(max_new_tokens=CAP), owner="me"
         )
         made = RunningRequest(transcript=Transcript(prompt), room=Room())
-        made.transcript.add(chunk(generated, None))
+        made.transcript.add(chunk(*(1,) * generated))
         return made
 
     def runs(self, name: str, generated: int) -> None:
@@ -76,16 +58,6 @@ class Scene:
 
     async def load(self) -> GatewayLoad:
         return await self.lengths.load()
-
-
-def chunk(tokens: int, reason: FinishReason | None) -> TokenChunk:
-    return TokenChunk(
-        request_id=RequestId("r"),
-        token_ids=(1,) * tokens,
-        logprobs=(0.0,) * tokens,
-        policy_versions=(PolicyVersion(0),) * tokens,
-        finish_reason=reason,
-    )
 
 
 async def test_what_runs_is_counted_by_worker_cap_and_bits() -> None:

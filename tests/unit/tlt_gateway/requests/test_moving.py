@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from tests.fakes.chunks import chunk
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import FinishReason, TokenChunk
@@ -67,9 +68,9 @@ class Remote:
             for position in range(len(prompt.prefix_token_ids), LENGTH):
                 await asyncio.sleep(TOKEN_S)
                 if aborted.is_set():
-                    stream.add(_chunk((), FinishReason.ABORT))
+                    stream.add(chunk(finish=FinishReason.ABORT))
                     return
-                stream.add(_chunk((position,), FinishReason.LENGTH if position == LENGTH - 1 else None))
+                stream.add(chunk(position, finish=FinishReason.LENGTH if position == LENGTH - 1 else None))
         finally:
             del self.running[prompt.request_id]
 
@@ -111,16 +112,6 @@ class Fleet:
             request_id=RequestId(name), token_ids=(5,), sampling=SamplingParams(max_new_tokens=LENGTH), owner="me"
         )
         return [chunk async for chunk in self.dispatch.stream(prompt)]
-
-
-def _chunk(tokens: tuple[int, ...], finish: FinishReason | None) -> TokenChunk:
-    return TokenChunk(
-        request_id=RequestId("r"),
-        token_ids=tokens,
-        logprobs=(0.0,) * len(tokens),
-        policy_versions=(PolicyVersion(0),) * len(tokens),
-        finish_reason=finish,
-    )
 
 
 def whole(chunks: list[TokenChunk]) -> None:

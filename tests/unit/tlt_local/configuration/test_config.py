@@ -17,10 +17,6 @@ def model(tmp_path: Path) -> Path:
     return Path(shutil.copytree(CHECKPOINT, tmp_path / "model"))
 
 
-def test_a_good_configuration_passes(model: Path) -> None:
-    check(StackConfig(model=model, cores_per_worker=1))
-
-
 def test_what_listens_must_answer_as_redis_does(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tlt_local.configuration.config.REDIS_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -91,11 +87,6 @@ def test_a_model_that_no_engine_runs_is_refused_before_anything_starts(model: Pa
     changed(model / "config.json", quantization_config={"quant_method": "awq"})
     with pytest.raises(ConfigError, match=r"it is quantised \(awq\)"):
         check(StackConfig(model=model))
-
-
-def test_ranks_that_do_not_divide_the_model_are_refused_with_those_that_do(model: Path) -> None:
-    with pytest.raises(ConfigError, match=r"tensor_parallel is 3; accepted .*: 1, 2, 4"):
-        check(StackConfig(model=model, settings={"worker": {"engine.tensor_parallel": 3}}))
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,17 @@ def test_damaged_files_are_refused(tmp_path: Path, kept_bytes: int) -> None:
         read_headers(tmp_path)
 
 
-@pytest.mark.parametrize("header", [b"[]", b'{"a": 1}', b'{"a": {"dtype": "F32"}}', b"\xff\xfe", b"no JSON"])
-def test_files_of_another_kind_are_refused(tmp_path: Path, header: bytes) -> None:
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        *((header, r"model\.safetensors") for header in (b"[]", b'{"a": 1}', b'{"a": {"dtype": "F32"}}')),
+        *((header, r"model\.safetensors") for header in (b"\xff\xfe", b"no JSON")),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_files_of_another_kind_are_refused(tmp_path: Path, header: bytes, said: str) -> None:
     (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
-    with pytest.raises(WeightsError, match=r"model\.safetensors"):
+    with pytest.raises(WeightsError, match=said):
         read_headers(tmp_path)
 
 
@@ -198,11 +205,4 @@ def test_a_header_with_values_of_other_types_is_refused(entry: dict[str, object]
     header = json.dumps({"a": entry}).encode()
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     with pytest.raises(WeightsError):
-        read_headers(tmp_path)
-
-
-def test_a_header_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
-    header = b"[" * 100_000
-    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(WeightsError, match="nested too deeply"):
         read_headers(tmp_path)

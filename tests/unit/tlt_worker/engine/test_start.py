@@ -15,9 +15,9 @@ from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 
 
-def refusal(config: EngineConfig) -> TltError:
+def refusal(config: EngineConfig, model: Path = CHECKPOINT) -> TltError:
     async def start() -> TltError:
-        engine = SglangEngine(CHECKPOINT, config)
+        engine = SglangEngine(model, config)
         try:
             with pytest.raises(TltError) as refused:
                 await engine.start()
@@ -58,16 +58,6 @@ def test_a_policy_with_a_value_that_is_not_finite(tmp_path: Path) -> None:
     tensors = load_file(file)
     tensors["model.norm.weight"][3] = float("inf")
     save_file(tensors, file, {"format": "pt"})
-
-    async def start() -> TltError:
-        engine = SglangEngine(tmp_path / "model", EngineConfig())
-        try:
-            with pytest.raises(TltError) as refused:
-                await engine.start()
-        finally:
-            await engine.aclose()
-        return refused.value
-
-    error = asyncio.run(start())
+    error = refusal(EngineConfig(), tmp_path / "model")
     assert isinstance(error, ConfigError)
     assert "tensor model.norm.weight has values that are not finite (NaN or infinity)" in error.message

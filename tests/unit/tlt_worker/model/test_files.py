@@ -97,17 +97,6 @@ def test_a_shard_that_was_not_copied_is_named(tmp_path: Path) -> None:
     assert "lacks model-00002-of-00002.safetensors, one of 1 missing of the 2 files" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"weight_map": []}'])
-def test_an_index_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
-    (write(tmp_path) / "model.safetensors.index.json").write_text(content)
-    assert "model.safetensors.index.json" in refused(tmp_path)
-
-
-def test_pickled_weights_are_refused_with_the_way_to_convert_them(tmp_path: Path) -> None:
-    (write(tmp_path) / WEIGHTS).rename(tmp_path / "pytorch_model.bin")
-    assert "only pytorch_model.bin; save it with safe_serialization" in refused(tmp_path)
-
-
 @pytest.mark.parametrize("name", ["hf_quant_config.json", "quantize_config.json"])
 def test_a_quantised_checkpoint_that_says_so_in_a_file_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
     (write(tmp_path) / name).write_text("{}")

@@ -45,19 +45,13 @@ def test_a_response_of_one_token_after_the_prompt_has_no_rows() -> None:
     assert packed.array().shape == (0, 3, 2)
 
 
-@pytest.mark.parametrize("layer", ROUTING.sparse)
-def test_rows_that_nobody_wrote_are_refused(layer: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "expert"), [((3, 2, 1), 8), ((3, 2, 1), -1), *(((2, at), 0) for at in ROUTING.sparse)]
+)
+def test_numbers_of_no_expert_and_rows_that_nobody_wrote_are_refused(place: tuple[int, ...], expert: int) -> None:
     found = rows()
-    found[2, layer] = 0
+    found[place] = expert
     with pytest.raises(RequestFailedError, match="did not record"):
-        ROUTING.packed(encoded(found), first=0, tokens=4)
-
-
-@pytest.mark.parametrize(("expert", "said"), [(8, "did not record"), (-1, "did not record")])
-def test_numbers_of_no_expert_are_refused(expert: int, said: str) -> None:
-    found = rows()
-    found[3, 2, 1] = expert
-    with pytest.raises(RequestFailedError, match=said):
         ROUTING.packed(encoded(found), first=0, tokens=4)
 
 

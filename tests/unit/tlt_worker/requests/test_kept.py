@@ -4,22 +4,12 @@ import asyncio
 
 import pytest
 
-from tlt_common.domain.ids import PolicyVersion, RequestId
+from tests.fakes.chunks import chunk
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_worker.requests import kept as module
 from tlt_worker.requests.kept import KEPT_S, Kept, Underway
 
 pytestmark = pytest.mark.looptime
-
-
-def chunk(*tokens: int, finish: FinishReason | None = None) -> TokenChunk:
-    return TokenChunk(
-        request_id=RequestId("r"),
-        token_ids=tokens,
-        logprobs=(-0.5,) * len(tokens),
-        policy_versions=(PolicyVersion(0),) * len(tokens),
-        finish_reason=finish,
-    )
 
 
 def tokens_of(found: TokenChunk | None) -> tuple[int, ...] | None:

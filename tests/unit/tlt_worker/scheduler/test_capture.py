@@ -114,15 +114,6 @@ def test_another_version_begins_another_frame() -> None:
     ]
 
 
-def test_a_hole_begins_another_frame() -> None:
-    frames: list[EncodedFrame] = []
-    capture = HiddenStateCapture(send=frames.append, policy=CapturePolicy())
-    adding(capture, stretch(0, 5))
-    adding(capture, stretch(9, 2))
-    capture.finish(RequestId("r"), 2)
-    assert [(frame.header.start, frame.header.token_count) for frame in frames] == [(0, 5), (9, 2)]
-
-
 def test_rows_are_found_among_those_of_other_requests() -> None:
     frames: list[EncodedFrame] = []
     capture = HiddenStateCapture(send=frames.append, policy=CapturePolicy())

@@ -53,12 +53,6 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             task.cancel()
 
 
-async def test_a_wish_is_loaded(bench: Bench) -> None:
-    bench.drafter.wish(bench.wish(1))
-    await bench.settled(1)
-    assert bench.engine.drafter_version == 1
-
-
 async def test_only_the_newest_of_several_wishes_is_loaded_after_the_running_one(bench: Bench) -> None:
     bench.engine.gate.clear()
     bench.drafter.wish(bench.wish(1))

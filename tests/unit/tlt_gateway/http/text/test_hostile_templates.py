@@ -1,6 +1,6 @@
 """Chat templates that a caller wrote to harm, and messages that harm the model's own."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,19 +10,6 @@ from tlt_gateway.http.text.template import ChatTemplate
 
 Make = Callable[..., ChatTemplate]
 TALK: list[dict[str, Any]] = [{"role": "user", "content": "<Hi> & 'bye'"}]
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[Make]:
-    made: list[ChatTemplate] = []
-
-    def one(*args: Any) -> ChatTemplate:
-        made.append(ChatTemplate(*args))
-        return made[-1]
-
-    yield one
-    for template in made:
-        template.close()
 
 
 @pytest.mark.parametrize(

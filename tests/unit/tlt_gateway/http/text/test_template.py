@@ -1,7 +1,7 @@
 """Chat templates, against transformers and SGLang."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +49,6 @@ TEMPLATES = {
     "{% for m in messages %}{{ shown(m) }}{% endfor %}",
 }
 """One for each thing that templates do."""
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[Make]:
-    made: list[ChatTemplate] = []
-
-    def one(*args: Any, **kw: Any) -> ChatTemplate:
-        made.append(args[0] if isinstance(args[0], ChatTemplate) else ChatTemplate(*args, **kw))
-        return made[-1]
-
-    yield one
-    for template in made:
-        template.close()
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
