@@ -8,9 +8,6 @@ import pytest
 from tests.cluster.conftest import PRODUCT
 from tests.cluster.eventually import eventually
 from tests.cluster.kube.client import Client, Object
-from tests.cluster.kube.commands import CommandError
-from tests.cluster.kube.netpol import enforce
-from tests.cluster.kube.real_cluster import RealCluster
 from tests.cluster.pods import finished, python_pod
 
 SERVER = """
@@ -69,33 +66,6 @@ def test_a_service_spreads_calls_and_a_sick_pod_is_restarted(web: Client) -> Non
         return count
 
     assert eventually(restarts) == 1
-
-
-def test_a_network_policy_lets_only_friends_in(real_cluster: RealCluster, web: Client) -> None:
-    web.apply(python_pod("friend", SLEEP, labels={"role": "friend"}), python_pod("stranger", SLEEP))
-    web.kubectl("wait", "--for=condition=Ready", "pod/friend", "pod/stranger", "--timeout=60s")
-
-    def reaches(pod: str) -> bool:
-        try:
-            return "200" in web.kubectl("exec", pod, "--", "python3", "-c", CALL)
-        except CommandError:
-            return False
-
-    assert eventually(lambda: reaches("friend") and reaches("stranger"))
-    friends = [{"podSelector": {"matchLabels": {"role": "friend"}}}]
-    spec = {
-        "podSelector": {"matchLabels": {"app": "web"}},
-        "policyTypes": ["Ingress"],
-        "ingress": [{"from": friends, "ports": [{"port": "http"}]}],
-    }
-    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
-    web.apply({**kind, "metadata": {"name": "web"}, "spec": spec})
-    enforce(real_cluster)
-    assert reaches("friend")
-    assert not reaches("stranger")
-    web.kubectl("delete", "networkpolicy", "web")
-    enforce(real_cluster)
-    assert reaches("stranger")
 
 
 def test_each_gpu_pod_has_devices_of_its_own(real_ns: Client) -> None:

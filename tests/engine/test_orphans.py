@@ -11,18 +11,12 @@ import pytest
 
 from tests.engine import host
 from tests.engine.scenes import family
+from tests.fakes.machine import lives
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 START_S = 240.0
 END_S = 15.0
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float) -> bool:
@@ -47,7 +41,7 @@ def test_a_killed_worker_leaves_no_engine_behind(tmp_path: Path) -> None:
             assert wait_for(lambda: pids_file.exists() or worker.poll() is not None, START_S)
             pids = [int(pid) for pid in pids_file.read_text().split()]
             assert len(pids) >= 1
-            assert all(map(is_running, pids))
+            assert all(map(lives, pids))
         finally:
             worker.send_signal(signal.SIGKILL)
-        assert wait_for(lambda: not any(map(is_running, pids)), END_S)
+        assert wait_for(lambda: not any(map(lives, pids)), END_S)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import pytest
-
+from tests.fakes.machine import free_port
 from tests.fakes.worker import FakeWorker
 from tests.hostile.case import SECRETS, At, bearer
 from tests.hostile.targets import Target, targets
@@ -46,15 +45,9 @@ def read(url: str) -> bytes:
         return found
 
 
-@pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        return int(bound.getsockname()[1])
-
-
-async def test_a_worker_joins_and_streams_run_on_beside_a_crowd(tmp_path: Path, free_port: int) -> None:
+async def test_a_worker_joins_and_streams_run_on_beside_a_crowd(tmp_path: Path) -> None:
     late = FakeWorker("late", vocab_size=300, context_length=4096)
-    late.address = f"127.0.0.1:{free_port}"
+    late.address = f"127.0.0.1:{free_port()}"
     with targets(tmp_path, workers=[late.address], descriptors=DESCRIPTORS) as running:
         gateway = running[At.OPEN]
         async with Client(gateway.grpc, patience_s=0) as client:

@@ -24,7 +24,7 @@ from tests.cluster.pods import finished, python_pod
 from tests.cluster.suite.installed import CHECKPOINT, RELEASE, SERVER, WORKERS, Suite
 from tests.cluster.suite.parts import REPLICAS, SERVICES, ready, started, until_back, until_restarted
 from tests.cluster.suite.seeded_load import under_load
-from tests.integration.observability.load import RARE, train
+from tests.integration.observability.load import train
 from tlt_common.client import SamplingParams
 
 Record: TypeAlias = Callable[[str, object], None]
@@ -99,7 +99,7 @@ def test_every_query_of_every_dashboard_brings_data(suite: Suite, scraped: Prome
         return lacking
 
     with _load(suite):
-        eventually(lambda: empty() <= RARE.keys(), LONGEST_S)
+        eventually(lambda: not empty(), LONGEST_S)
 
 
 @contextmanager

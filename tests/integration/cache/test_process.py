@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.machine import lives
+
 WAIT_S = 30.0
 LOOK_S = 0.05
 
@@ -43,19 +45,12 @@ def child_of(pid: int) -> int:
     return int(child)
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 async def test_redis_ends_with_the_service(sign: signal.Signals, tmp_path: Path) -> None:
     async with process(tmp_path) as (serving, redis), asyncio.timeout(WAIT_S):
         os.kill(serving.pid, sign)
         await serving.wait()
-        while is_alive(redis):  # noqa: ASYNC110 - the process is no longer a child of anyone here
+        while lives(redis):  # noqa: ASYNC110 - the process is no longer a child of anyone here
             await asyncio.sleep(LOOK_S)
     if sign is not signal.SIGKILL:
         assert list((tmp_path / "run").iterdir()) == []

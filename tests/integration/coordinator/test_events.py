@@ -46,9 +46,3 @@ async def test_a_token_that_is_removed_ends_the_stream_and_opens_no_other(start:
             write(tokens, TOKENS[:1])
             assert len([event async for event in events]) <= 1
         assert (await client.get(address)).status_code == 401
-
-
-async def test_an_id_that_is_none_is_refused(start: Start) -> None:
-    async with start() as at, httpx.AsyncClient(timeout=CALL_S) as client:
-        answer = await client.get(f"http://{at.http}/api/v1/events", headers={"Last-Event-ID": "yesterday"})
-        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "Last-Event-ID")

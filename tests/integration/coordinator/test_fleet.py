@@ -11,9 +11,9 @@ import pytest
 
 from tests.fakes.lease_holder import IDLE, LeaseHolder
 from tests.integration.coordinator.conftest import Start
-from tlt_common.domain.fleet import Fleet, Lease, Member, WorkerState
+from tlt_common.domain.fleet import Fleet, Lease, Member
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.errors import ConfigError, InvalidRequestError, StaleVersionError
+from tlt_common.errors import ConfigError, StaleVersionError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
@@ -68,19 +68,6 @@ async def test_the_fleet_is_returned_with_as_much_of_timelines_as_is_asked_for(s
         for asked, kept in ((None, 0), (0, 0), (1, 1)):
             response = await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(max_changes=asked))
             assert [len(account.timeline) for account in wire.fleet_from_pb(response).workers] == [kept]
-
-
-async def test_a_worker_that_vanished_is_down_and_its_seconds_are_kept(start: Start) -> None:
-    async with start() as at, calling(at.grpc) as channel:
-        seen = pictures(channel)
-        async with LeaseHolder(at.grpc) as worker:
-            await worker.order(Lease)
-        while await anext(seen):
-            pass
-        (account,) = (await fleet_at(at.grpc)).workers
-        assert account.status.state is WorkerState.DOWN
-        assert account.seconds[WorkerState.IDLE] > 0
-        assert [change.state for change in account.timeline][-2:] == [WorkerState.IDLE, WorkerState.DOWN]
 
 
 async def test_the_status_page_says_what_the_service_says(start: Start) -> None:
@@ -140,28 +127,3 @@ async def test_trainers_that_start_from_one_base_take_turns(start: Start) -> Non
         assert fleet.drafter is not None
         assert fleet.drafter.version == DrafterVersion(2)
         assert [record.version for record in fleet.drafters] == [1, 2]
-
-
-async def test_lending_can_be_turned_off_and_on(start: Start) -> None:
-    async with start(lending=False) as at, LeaseHolder(at.grpc) as worker:
-        async with calling(at.grpc) as channel:
-            answer = await wire.Stub(channel).SetLending(wire.pb.SetLendingRequest(enabled=True))
-        assert answer.was_enabled is False
-        assert await worker.order(Lease)
-
-
-@pytest.mark.parametrize(
-    ("request_", "field"),
-    [
-        (wire.pb.ReportQueueRequest(gateway_id="", queued_count=1), "gateway_id"),
-        (wire.pb.ReportQueueRequest(gateway_id="g", queued_count=-1), "queued_count"),
-    ],
-)
-async def test_a_senseless_queue_is_refused_by_field(
-    start: Start, request_: wire.pb.ReportQueueRequest, field: str
-) -> None:
-    async with start() as at:
-        with pytest.raises(InvalidRequestError) as refused:
-            async with calling(at.grpc) as channel:
-                await wire.Stub(channel).ReportQueue(request_)
-        assert refused.value.field == field

@@ -1,15 +1,13 @@
 """Leases and drafter wishes over real sockets, with scripted workers."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.fakes.lease_holder import IDLE, LeaseHolder, hello
 from tests.integration.coordinator.conftest import Start
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
-from tlt_common.domain.ids import Epoch
-from tlt_common.errors import AbortedError, ConfigError, InvalidRequestError, TltError, UnavailableError
+from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
@@ -45,25 +43,6 @@ async def test_an_idle_worker_is_lent_kept_and_taken_back_when_requests_wait(sta
         assert (await worker.order(Lease)).epoch > lease.epoch
 
 
-async def test_a_worker_that_preempted_itself_is_lent_again_when_it_ran_dry(start: Start) -> None:
-    async with start() as at, LeaseHolder(at.grpc) as worker:
-        lease = await worker.order(Lease)
-        await worker.say(training(lease))
-        await worker.say(replace(IDLE, state=WorkerState.ROLLOUT, running=1))
-        assert await worker.order(Revocation) == Revocation(epoch=lease.epoch)
-        await worker.say(IDLE)
-        assert (await worker.order(Lease)).epoch > lease.epoch
-
-
-async def test_a_newer_stream_of_a_worker_ends_the_older_one(start: Start) -> None:
-    async with start() as at, LeaseHolder(at.grpc) as older:
-        await older.order(Lease)
-        async with LeaseHolder(at.grpc) as newer:
-            with pytest.raises(AbortedError, match="newer stream"):
-                await older.order(DrafterWish)
-            assert await newer.order(Lease)
-
-
 async def test_a_silent_worker_is_told_that_it_was_given_up(start: Start) -> None:
     async with start(silence_s=0.2) as at, LeaseHolder(at.grpc) as worker:
         with pytest.raises(UnavailableError, match="no status was received"):
@@ -76,14 +55,6 @@ async def test_a_worker_that_hangs_up_leaves_in_peace(start: Start) -> None:
         await worker.hang_up()
         with pytest.raises(UnavailableError, match="the stream ended"):
             await worker.order(DrafterWish)
-
-
-async def test_a_published_drafter_reaches_those_that_are_there_and_those_that_come(start: Start) -> None:
-    async with start() as at, LeaseHolder(at.grpc, "early") as early:
-        await early.order(Lease)
-        assert await publish(at.grpc, base=0, uri="file:///first") == 1
-        async with LeaseHolder(at.grpc, "late") as late:
-            assert await early.order(DrafterWish) == await late.order(DrafterWish)
 
 
 async def test_a_restarted_coordinator_goes_on_with_its_drafter_and_higher_epochs(start: Start) -> None:
@@ -136,19 +107,3 @@ async def test_a_workers_mistake_does_not_disturb_the_others(start: Start) -> No
         await good.say(training(lease))
         await report_queue(at.grpc, queued=1)
         assert await good.order(Revocation) == Revocation(epoch=lease.epoch)
-
-
-async def test_a_state_directory_that_is_a_file_stops_the_start(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ExceptionGroup) as failed:
-        async with start(state_dir=tmp_path / "file"):
-            pass
-    assert failed.group_contains(ConfigError, match="state_dir")
-
-
-async def test_epochs_of_a_fresh_state_begin_above_what_a_worker_still_holds(start: Start) -> None:
-    held = replace(IDLE, state=WorkerState.TRAINING, epoch=Epoch(5000))
-    async with start() as at, LeaseHolder(at.grpc, opening=[hello("w0"), held]) as worker:
-        await worker.order(Revocation)
-        await worker.say(IDLE)
-        assert (await worker.order(Lease)).epoch > held.epoch

@@ -1,6 +1,16 @@
-"""An environment for TRL's trainers."""
+"""A tool and an environment for TRL's trainers."""
 
 from typing import Any
+
+
+def look(word: str) -> str:
+    """
+    Look a word up.
+
+    Args:
+        word: The word.
+    """
+    return f"w20 {word}"
 
 
 class Library:

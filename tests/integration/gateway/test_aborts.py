@@ -38,14 +38,6 @@ async def test_an_attempt_after_its_abort_ends_at_once_at_every_gateway(start: S
     assert worker.prompts == []
 
 
-async def test_a_new_request_with_the_id_of_an_aborted_one_is_served(start: Start, worker: FakeWorker) -> None:
-    async with start(worker) as client, connect(client.endpoint) as channel:
-        await client.abort("r")
-        assert (await client.generate([5], EIGHT, request_id="r", prefix_ids=(6, 7))).token_ids == tuple(range(8, 14))
-        chunks = await response(channel, resumed("r"))
-        assert [token for chunk in chunks for token in chunk.token_ids] == list(range(8, 14))
-
-
 async def test_an_aborted_sample_of_a_resumed_batch_leaves_the_others(start: Start, worker: FakeWorker) -> None:
     async with start(worker) as client:
         await client.abort("b/1")

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, queued
 from tlt_common.client import FinishReason, Sample, SamplingParams
-from tlt_common.errors import EngineError, InvalidRequestError, UnavailableError
+from tlt_common.errors import InvalidRequestError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import rollout as wire
@@ -131,28 +131,3 @@ async def test_a_bad_number_in_a_batch_names_its_prompt(start: Start, worker: Fa
         with pytest.raises(InvalidRequestError, match=message) as refused, translated():
             await anext(aiter(call))
         assert refused.value.field == "prompts[1].sampling.temperature"
-
-
-async def test_a_batch_survives_the_loss_of_a_worker(start: Start, pair: Pair) -> None:
-    first = pair[0]
-    first.free_tokens = 3
-    first.gate.clear()
-    async with start(*pair) as client, asyncio.TaskGroup() as group:
-        batch = group.create_task(client.batch([[10], [20]], 3, EIGHT))
-        await first.until(running=3)
-        await first.kill()
-        responses = await batch
-    assert [[r.token_ids for r in samples] for samples in responses] == [
-        [tuple(range(11, 19))] * 3,
-        [tuple(range(21, 29))] * 3,
-    ]
-
-
-async def test_a_batch_whose_engines_all_fail_says_so(
-    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 1)
-    worker.generate_error = EngineError("out of memory")
-    async with start(worker) as client:
-        with pytest.raises(UnavailableError, match="out of memory"):
-            await client.batch([[1]], 2, EIGHT)

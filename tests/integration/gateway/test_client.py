@@ -100,16 +100,6 @@ async def test_questions_are_asked_again_while_the_gateway_restarts(start: Start
             assert (await asked).server_version
 
 
-async def test_a_response_is_never_drawn_a_second_time(
-    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 0)
-    worker.generate_error = UnavailableError("gone")
-    async with start(worker) as client:
-        with pytest.raises(UnavailableError):
-            await client.generate([1], EIGHT)
-
-
 async def test_a_deadline_ends_a_response_and_frees_the_worker(start: Start, worker: FakeWorker) -> None:
     worker.free_tokens = 1
     worker.gate.clear()
@@ -118,8 +108,3 @@ async def test_a_deadline_ends_a_response_and_frees_the_worker(start: Start, wor
             await client.generate([1], EIGHT, timeout_s=0.2)
         await worker.until(running=0)
         assert len(worker.hung_up) == 1
-
-
-def test_a_number_out_of_range_never_leaves_the_client() -> None:
-    with pytest.raises(InvalidRequestError, match="temperature is -1"):
-        SamplingParams(temperature=-1.0)

@@ -123,19 +123,6 @@ async def test_a_worker_that_neither_is_listed_nor_answers_is_forgotten(start: S
         assert (await client.generate([1], EIGHT)).stats.worker_id == "w0"  # type: ignore[union-attr]
 
 
-async def test_a_worker_that_trains_is_left_alone_while_another_is_lightly_loaded(
-    start: Start, pair: Pair, views: Views
-) -> None:
-    pair[0].training = True
-    views.show(*map(member, pair))
-    async with views.peer, start(coordinator=views.peer.address, workers=2) as client:
-        for _ in range(4):
-            await client.generate([1], EIGHT)
-        assert [len(fake.prompts) for fake in pair] == [0, 4]
-        await client.batch([[1]], 12, EIGHT)
-        assert len(pair[0].prompts) == 6
-
-
 async def test_queue_depth_is_reported_when_it_changes(
     start: Start, worker: FakeWorker, views: Views, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import REGISTRY
 
 from tests.fakes.worker import FakeWorker
@@ -20,14 +19,12 @@ from tlt_common.client import Client, SamplingParams
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.rpc.addresses import require_free
 from tlt_common.rpc.app import exposed
-from tlt_common.rpc.channel import connect
 from tlt_common.rpc.drain import Drain
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import draining, live
 
 Pair = tuple[FakeWorker, FakeWorker]
 FOUR = SamplingParams(max_new_tokens=4)
-HEALTH = health_pb2.HealthCheckRequest()
 
 
 @asynccontextmanager
@@ -102,18 +99,6 @@ def is_taken(address: str) -> bool:
     except ConfigError:
         return True
     return False
-
-
-async def test_health_follows(worker: FakeWorker) -> None:
-    worker.gate.clear()
-    async with connect(worker.address) as channel, asyncio.TaskGroup() as tasks:
-        stub = health_pb2_grpc.HealthStub(channel)
-        assert (await stub.Check(HEALTH)).status == health_pb2.HealthCheckResponse.SERVING
-        with worker.drain.call("Generate"):
-            tasks.create_task(worker.drain.complete(60))
-            async with asyncio.timeout(10):
-                while (await stub.Check(HEALTH)).status != health_pb2.HealthCheckResponse.NOT_SERVING:
-                    pass
 
 
 async def test_requests_refused_by_a_worker_that_drains_are_not_lost_ones(

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 from pathlib import Path
 from typing import TypeVar
 
@@ -169,26 +168,6 @@ async def test_the_rounds_of_each_worker_are_written_once(start: Start, pair: Pa
     )
     (prefill,) = of(tmp_path, PrefillLine)
     assert prefill.tokens == 2 * ROUNDS.prefilled_tokens
-
-
-async def test_a_journal_that_cannot_be_written_stops_no_request(
-    start: Start, worker: FakeWorker, tmp_path: Path
-) -> None:
-    directory = tmp_path / "journal"
-    async with start(worker, journal=directory) as client:
-        shutil.rmtree(directory)
-        for _ in range(3):
-            assert len((await client.generate([5], SIX)).token_ids) == 6
-    assert not directory.exists()
-
-
-@pytest.mark.parametrize("at", ["file", "file/below"])
-async def test_a_directory_that_cannot_be_used_stops_no_gateway(
-    start: Start, worker: FakeWorker, tmp_path: Path, at: str
-) -> None:
-    (tmp_path / "file").touch()
-    async with start(worker, journal=tmp_path / at) as client:
-        assert len((await client.generate([5], SIX)).token_ids) == 6
 
 
 @pytest.mark.parametrize("left", [b"", b"short", b"x" * 33])

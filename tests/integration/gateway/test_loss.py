@@ -115,17 +115,6 @@ async def test_with_no_other_worker_the_request_waits_until_the_same_one_is_back
             assert (await client.info()).workers == 1
 
 
-async def test_with_no_worker_left_the_request_fails_after_the_limit(start: Start, worker: FakeWorker) -> None:
-    await held(worker, after=3)
-    async with start(worker, worker_wait_s=0.3) as client:
-        stream = client.stream([5], TWENTY)
-        await anext(stream)
-        await worker.kill()
-        with pytest.raises(UnavailableError, match="no worker has been available"):
-            async for _ in stream:
-                pass
-
-
 async def test_a_request_does_not_wander_for_ever(start: Start, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tlt_gateway.gateway.MAX_MOVES", 2)
     for fake in pair:

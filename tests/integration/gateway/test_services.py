@@ -1,13 +1,14 @@
 """The gateway with the real worker and coordinator services, over scripted engines and trainers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import torch
 
 from tests.fakes.engine import FakeEngine
+from tests.fakes.eventually import eventually
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import FinishReason, SamplingParams
@@ -47,12 +48,6 @@ async def working(
         serving.cancel()
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - plain state of fakes, without notifications
-            await asyncio.sleep(0)
-
-
 async def test_rollouts_updates_and_lending_go_together(start: Start, tmp_path: Path) -> None:
     engines = [FakeEngine(token_s=0.001) for _ in range(2)]
     trainers = [FakeTrainer() for _ in engines]
@@ -73,17 +68,3 @@ async def test_rollouts_updates_and_lending_go_together(start: Start, tmp_path: 
         assert [engine.policy_version for engine in engines] == [1, 1]
         after = await client.generate([1], EIGHT, policy_version=1)
         assert set(after.policy_versions) == {1}
-
-
-async def test_hanging_up_at_the_gateway_frees_the_engine(start: Start, tmp_path: Path) -> None:
-    engine = FakeEngine(token_s=0.05)
-    async with (
-        coordinating() as coordinator,
-        working("w", engine, FakeTrainer(), coordinator, tmp_path),
-        start(coordinator=coordinator, workers=1) as client,
-    ):
-        stream = client.stream([1], EIGHT)
-        await anext(stream)
-        assert engine.running
-        await stream.aclose()
-        await eventually(lambda: not engine.running)

@@ -44,21 +44,6 @@ async def test_each_session_stays_with_its_worker(start: Start, pair: Pair) -> N
     assert [one.cached_tokens for one in stats[:2]] == [0, 0]
 
 
-async def test_turns_move_away_from_a_worker_that_is_much_busier(start: Start, pair: Pair) -> None:
-    async with start(*pair) as client, asyncio.TaskGroup() as tasks:
-        ids = [1, 2, 3]
-        first = await turn(client, ids)
-        home = next(fake for fake in pair if fake.worker_id == first.worker_id)
-        (other,) = (fake for fake in pair if fake is not home)
-        home.gate.clear()
-        running = tasks.create_task(client.generate([9], TURN))
-        await home.until(1)
-        second = await turn(client, ids)
-        assert (second.worker_id, second.cached_tokens) == (other.worker_id, 0)
-        home.gate.set()
-        await running
-
-
 async def test_affinity_can_be_switched_off(start: Start, pair: Pair) -> None:
     async with start(*pair, affinity_tokens=None) as client, asyncio.TaskGroup() as tasks:
         ids = [1, 2, 3]
@@ -72,17 +57,6 @@ async def test_affinity_can_be_switched_off(start: Start, pair: Pair) -> None:
         await turn(client, ids)
         await blocking
     assert (second.worker_id, second.cached_tokens) == ("w1", 0)
-
-
-async def test_a_session_starts_over_with_new_weights_and_with_a_restarted_worker(start: Start, pair: Pair) -> None:
-    async with start(*pair, affinity_tokens=1) as client:
-        ids = [1, 2, 3]
-        await turn(client, ids)
-        home = next(fake for fake in pair if fake.prompts)
-        await home.kill()
-        moved = await turn(client, ids)
-        assert (moved.worker_id != home.worker_id, moved.cached_tokens) == (True, 0)
-        assert (await turn(client, ids)).cached_tokens == moved.prompt_tokens + 3
 
 
 async def test_samples_of_a_prompt_share_its_prefill(start: Start, pair: Pair) -> None:

@@ -53,25 +53,6 @@ async def test_a_process_finishes_its_responses_before_it_ends(worker: FakeWorke
             assert await running.wait() == 0
 
 
-async def test_a_second_signal_waits_for_nobody(worker: FakeWorker, tmp_path: Path) -> None:
-    worker.free_tokens = 1
-    worker.gate.clear()
-    async with process(worker, tmp_path / "ports.json", 3600) as running:
-        address = json.loads((tmp_path / "ports.json").read_text())["grpc"]
-        async with Client(address) as client:
-            await client.wait_ready(START_S)
-            stream = client.stream([5], FOUR)
-            await anext(stream)
-            running.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(START_S):
-                while await takes_calls(address):
-                    pass
-            running.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(START_S):
-                assert await running.wait() == 0
-            await stream.aclose()
-
-
 async def takes_calls(address: str) -> bool:
     async with Client(address) as late:
         try:

@@ -10,7 +10,6 @@ from prometheus_client import REGISTRY
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import Client, FinishReason, SamplingParams
-from tlt_common.errors import InvalidRequestError
 
 EIGHT = SamplingParams(max_new_tokens=8)
 WEIGHTS = {"w": torch.ones(1)}
@@ -99,9 +98,3 @@ async def test_a_prefix_says_how_old_it_is(start: Start, worker: FakeWorker) -> 
         recent = await client.generate([5], EIGHT, begun_version=3, **options)
     assert (old.token_ids, old.finish_reason) == ((), FinishReason.ABORT)
     assert (len(recent.token_ids), recent.finish_reason) == (6, FinishReason.LENGTH)
-
-
-async def test_negative_staleness_is_refused(start: Start, worker: FakeWorker) -> None:
-    async with start(worker) as client:
-        with pytest.raises(InvalidRequestError, match=r"prompt\.max_staleness is -1"):
-            await client.generate([5], EIGHT, max_staleness=-1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.integration.gateway import library
+from tests.integration.gateway.library import look
 from tests.integration.gateway.small_policy import TEMPLATE, VOCAB, chat_tokenizer, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
@@ -26,16 +27,6 @@ def served() -> Iterator[Endpoint]:
     sample_class()  # a trainer has imported it by then; it is slow
     with endpoint(vocab_size=VOCAB) as running:
         yield running
-
-
-def look(word: str) -> str:
-    """
-    Look a word up.
-
-    Args:
-        word: The word.
-    """
-    return f"w20 {word}"
 
 
 async def look_later(word: str) -> str:

@@ -12,7 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 
-from tests.integration.gateway.library import Library
+from tests.integration.gateway.library import Library, look
 from tests.integration.gateway.small_policy import VOCAB, chat_tokenizer, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.errors import InvalidRequestError
@@ -43,16 +43,6 @@ def settings(directory: Path, **changes: Any) -> dict[str, Any]:
 
 def sums(completion_ids: list[list[int]], **_: Any) -> list[float | None]:
     return [float(sum(ids) + index) for index, ids in enumerate(completion_ids)]
-
-
-def look(word: str) -> str:
-    """
-    Look a word up.
-
-    Args:
-        word: The word.
-    """
-    return f"w20 {word}"
 
 
 def conversations() -> Dataset:
@@ -101,28 +91,17 @@ def test_what_tools_return_is_generated_from_and_masked(served: Endpoint, chat_t
         assert mask.tolist() == [[1, 1, 1, 1, 0, 0, 0, 1, 1, 1]] * len(ids)
     assert trainer.state.log_history[0]["tools/call_frequency"] == 1.0
     assert trainer.state.log_history[0]["tools/failure_frequency"] == 0.0
-
-
-def test_turns_of_a_conversation_are_a_session(served: Endpoint, chat_tokenizer: Any, tmp_path: Path) -> None:
-    trained(served, chat_tokenizer, tmp_path, tools=[look])
     turns = [prompt for worker in served.workers for prompt in worker.prompts]
     begun = [prompt.session_id for prompt in turns if len(prompt.token_ids) == 2]
     continued = [prompt.session_id for prompt in turns if len(prompt.token_ids) > 2]
     assert len(begun) == len(set(begun)) == 8  # two steps of four responses
-    assert sorted(continued) == sorted(begun)
+    assert sorted(continued) == sorted(begun), "turns of a conversation are a session"
 
 
 def test_environments_reward_what_was_done_in_them(served: Endpoint, chat_tokenizer: Any, tmp_path: Path) -> None:
     trainer, taken = trained(served, chat_tokenizer, tmp_path, environment_factory=Library)
     assert all(30 in prompt for prompt in taken[0].prompts)
     assert trainer.state.log_history[0]["rewards/Library/mean"] == 1.0
-
-
-def test_the_difference_between_engine_and_trainer_weights_the_loss(
-    served: Endpoint, chat_tokenizer: Any, tmp_path: Path
-) -> None:
-    trainer, _ = trained(served, chat_tokenizer, tmp_path, tools=[look])
-    assert trainer.state.log_history[0]["sampling/sampling_logp_difference/mean"] > 0
 
 
 def test_rloo_learns_from_the_suites_rollouts(served: Endpoint, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import (
     EngineError,
     InvalidRequestError,
-    NotFoundError,
     UnavailableError,
     WeightsError,
 )
@@ -160,15 +159,6 @@ async def test_versions_only_rise(start: Start, worker: FakeWorker, version: int
             await client.publish_weights(version, OTHER)
         assert refused.value.field == "policy_version"
         assert worker.updates == [3]
-
-
-@pytest.mark.parametrize("version", [1, 9])
-async def test_a_version_that_is_not_served_is_not_found(start: Start, worker: FakeWorker, version: int) -> None:
-    async with start(worker) as client:
-        await client.publish_weights(3, STATE)
-        with pytest.raises(NotFoundError, match=f"is {version}; accepted: 3") as refused:
-            await client.generate([1], EIGHT, policy_version=version)
-        assert refused.value.field == "prompt.policy_version"
 
 
 async def test_without_workers_there_is_nothing_to_update(start: Start) -> None:

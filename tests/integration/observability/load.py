@@ -11,8 +11,6 @@ RESPONSES = 24
 BUBBLE_S = 5.0
 """Seconds between two steps, when an RL trainer would run its own training."""
 STEPS_PER_UPDATE = 2
-RARE = {("TLT / Rollout", "Length of tails with moves"): "requests of two workers on a CPU move rarely"}
-"""Panels without data under this load, by dashboard and name, and why."""
 
 
 async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> Never:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from grafana.walk import PanelQuery, queries_of, substitute
 from grafana.write import BOARDS
 from tests.cluster.kube.binaries import missing
-from tests.integration.observability.load import RARE, train
+from tests.integration.observability.load import train
 from tests.integration.observability.scraper import Scraper, scraping
 from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
@@ -38,10 +38,7 @@ SETTINGS = {
 WINDOW_S, STEP_S = 15, 2
 LONGEST_S = 420.0
 LOOK_S = 10.0
-SILENT = {
-    ("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS",
-    **RARE,
-}
+SILENT = {("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

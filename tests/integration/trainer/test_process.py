@@ -1,7 +1,6 @@
 """The trainer as a process: it does not outlive its worker, and saves a checkpoint on SIGTERM."""
 
 import asyncio
-import os
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.fakes.machine import lives
 from tests.unit.tlt_trainer.tiny import TinyPolicy, encoded_frames_of, tiny_policy
 from tlt_cache.config import CacheConfig
 from tlt_cache.main import cache_service
@@ -58,7 +58,7 @@ async def test_it_ends_when_the_process_that_started_it_dies(policy: TinyPolicy,
     parent.kill()
     await parent.wait()
     async with asyncio.timeout(WAIT_S):
-        while is_alive(trainer):  # noqa: ASYNC110 - the process is no longer a child of anyone here
+        while lives(trainer):  # noqa: ASYNC110 - the process is no longer a child of anyone here
             await asyncio.sleep(LOOK_S)
 
 
@@ -79,11 +79,3 @@ async def test_what_was_learned_is_saved_when_it_is_told_to_end(policy: TinyPoli
         trainer.send_signal(signal.SIGTERM)
         assert await trainer.wait() == 0
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

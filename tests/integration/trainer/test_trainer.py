@@ -1,6 +1,5 @@
 """A trainer with its peers: a real cache, a compare-and-swap coordinator, and a worker on its Unix socket."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,13 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.integration.trainer.peers import Bench, Worker
+from tests.integration.trainer.peers import Bench
 from tests.unit.tlt_trainer.tiny import TinyPolicy, encoded_frames_of, tiny_policy
 from tlt_common.drafter.meta import META_FILE, meta_of
 from tlt_common.errors import InvalidRequestError, StaleEpochError, WeightsError
-from tlt_common.rpc.channel import connect
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.process import trainer_service
 from tlt_trainer.store.storage import read_uri
 
 
@@ -46,34 +43,6 @@ async def test_a_leased_trainer_trains_and_publishes_and_stops_when_told(bench: 
     assert not progress.training
     assert progress.held_out_top1 >= 0.3
     assert (await worker.progress()).steps == progress.steps
-
-
-async def test_it_waits_for_data_and_begins_when_it_comes(bench: Bench, policy: TinyPolicy) -> None:
-    worker = await bench.worker()
-    await worker.start(1)
-    assert not (await worker.progress()).training
-    await bench.put(encoded_frames_of(policy, 100, seed=1))
-    assert (await worker.has_made(1)).training
-
-
-async def test_trainers_that_publish_in_turn_are_all_accepted(bench: Bench, policy: TinyPolicy) -> None:
-    await bench.put(encoded_frames_of(policy, 200, seed=1))
-    one, two = await bench.worker("w0"), await bench.worker("w1")
-    await asyncio.gather(one.start(1), two.start(1))
-    await bench.coordinator.published_by("w0", "w1")
-    await asyncio.gather(one.preempt(1), two.preempt(1))
-
-
-async def test_a_restart_goes_on_where_it_was(bench: Bench, policy: TinyPolicy) -> None:
-    await bench.put(encoded_frames_of(policy, 100, seed=1))
-    config = bench.config()
-    async with AsyncExitStack() as life:
-        await life.enter_async_context(trainer_service(config))
-        worker = Worker(await life.enter_async_context(connect(f"unix:{config.socket}")), policy.directory)
-        await worker.start(1)
-        await worker.has_made(3)
-    worker = await bench.worker()
-    assert (await worker.progress()).steps >= 3
 
 
 async def test_without_cache_and_coordinator_it_serves_and_waits(bench: Bench, policy: TinyPolicy) -> None:

@@ -65,27 +65,6 @@ async def test_a_new_engine_starts_with_what_another_one_learned(channel: grpc.a
     assert newcomer.choose(batch=5) == FAST
 
 
-async def test_windows_of_two_engines_come_back_as_one(channel: grpc.aio.Channel) -> None:
-    first, second = experienced(FAST).windows(), experienced(FAST).windows()
-    await report(channel, first)
-    await report(channel, second)
-    async with watching(channel) as posteriors:
-        posterior = await anext(posteriors)
-    assert sum(arm.rounds for arm in posterior.arms) == sum(window.rounds for window in first + second)
-
-
-async def test_a_newer_drafter_is_pushed_with_rewards_of_its_own(channel: grpc.aio.Channel) -> None:
-    await report(channel, experienced(FAST).windows())
-    async with watching(channel) as posteriors:
-        assert (await anext(posteriors)).drafter_version == 1
-        newer = PoolKey(model=KEY.model, device=KEY.device, drafter_version=DrafterVersion(2))
-        (fast,) = (window for window in experienced(FAST).windows() if window.arm == FAST.name)
-        await report(channel, (fast,), newer)
-        posterior = await anext(posteriors)
-    assert posterior.drafter_version == 2
-    assert {arm.arm: arm.rounds for arm in posterior.arms if arm.arm != "off"} == {FAST.name: fast.rounds}
-
-
 async def test_a_senseless_window_is_refused_by_field(channel: grpc.aio.Channel) -> None:
     (window, *_) = experienced(FAST).windows()
     with pytest.raises(InvalidRequestError) as refused:

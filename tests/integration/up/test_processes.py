@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.eventually import eventually
+from tests.fakes.machine import lives
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_local.supervision.home import Home, guarded
 from tlt_local.supervision.processes import STARTS, Ended, Supervised, repeated
@@ -45,19 +47,6 @@ def command(program: str, home: Home) -> Callable[[Mapping[str, str]], Sequence[
         return [sys.executable, "-c", program, str(home.addresses("thing")), fixed.get("listen", "host:1")]
 
     return spelled
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - waits for other processes
-            await asyncio.sleep(0.01)
 
 
 def pid_of(home: Home) -> int:

@@ -6,7 +6,6 @@ import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
-from socket import socket
 
 import httpx
 import pytest
@@ -14,6 +13,7 @@ import pytest_asyncio
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.fakes.machine import free_port
 from tests.integration.up.running import COME_BACK_S, LOOK_S, fleet, pids, serving, until
 from tlt_bench.weights.broadcaster import broadcaster
 from tlt_common.client import Client
@@ -141,9 +141,3 @@ async def post(http: httpx.AsyncClient, path: str, body: object) -> None:
 def first_logprobs(chunks: list[TokenChunk]) -> dict[str, float]:
     """Return the logprob of the first token, which is greedy, by request."""
     return {chunk.request_id: chunk.logprobs[0] for chunk in chunks}
-
-
-def free_port() -> int:
-    with socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])

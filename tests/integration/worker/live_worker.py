@@ -1,7 +1,7 @@
 """A live worker around a scripted engine and trainer, for tests."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,9 +81,3 @@ async def working(bench: Bench, **settings: object) -> AsyncIterator[Bench]:
         worker.cancel()
         await asyncio.wait({worker})
         assert bench.engine.closed
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - the awaited state is behind sockets
-            await asyncio.sleep(0.01)

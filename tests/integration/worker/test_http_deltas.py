@@ -13,8 +13,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from safetensors.torch import save, save_file
 
 from tests.fakes.engine import FakeEngine
+from tests.fakes.eventually import eventually
 from tests.integration.gateway.http.conftest import Http
-from tests.integration.worker.live_worker import Bench, eventually, working
+from tests.integration.worker.live_worker import Bench, working
 from tests.integration.worker.test_deltas import EMBEDDING, HEAD, START, require, written
 from tests.integration.worker.test_receiving import served
 from tlt_worker.checkpoints.policy import ModelTensors
@@ -116,30 +117,6 @@ async def late(tmp_path: Path, bench: Bench, state: dict[str, torch.Tensor]) -> 
         require(joining, state)
 
 
-async def test_a_directory_of_changes_is_installed_as_a_whole_or_refused(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as (http, benches):
-        norm = changed(tmp_path / "norm", {NORM: START[NORM]})
-        assert (await http.post(DISK, {"model_path": norm, "base_version": 0, "weight_version": 3})).json()["success"]
-        for base in (0, 2, 4, "0"):
-            answer = await http.post(DISK, {"model_path": norm, "base_version": base, "weight_version": 5})
-            assert answer.status_code == 409
-            assert answer.json()["error"]["param"] == "base_version"
-            assert f"base_version is {base}; served: 3" in answer.json()["error"]["message"]
-        odd = changed(tmp_path / "odd", {NORM: START[NORM], "unheard.of": torch.ones(1)})
-        wide = changed(tmp_path / "wide", {EMBEDDING: torch.ones(64, 5)})
-        for path, said in ((odd, "unheard.of is not in the served"), (wide, "has shape"), ("/nowhere", "nowhere")):
-            answer = await http.post(DISK, {"model_path": path, "base_version": 3})
-            assert answer.status_code == 400
-            assert said in answer.json()["message"]
-        whole = await http.post(DISK, {"model_path": norm, "base_version": None})
-        assert whole.status_code == 400, "null is a whole update"
-        assert "missing" in whole.json()["message"]
-        older = await http.post(DISK, {"model_path": norm, "base_version": 3, "weight_version": 3})
-        assert older.status_code == 400
-        assert [bench.engine.policy_version for bench in benches] == [3, 3]
-        assert [len(bench.engine.loaded) for bench in benches] == [1, 1]
-
-
 async def test_pickled_changes_come_in_one_call_or_in_parts(tmp_path: Path) -> None:
     async with fleet(tmp_path) as (http, benches):
         state = {name: tensor.clone() for name, tensor in START.items()}
@@ -162,33 +139,6 @@ async def test_pickled_changes_come_in_one_call_or_in_parts(tmp_path: Path) -> N
         again = await http.post(END, {"base_version": 1, "parts": 2, "weight_version": "5"})
         assert again.status_code == 409, "it has been installed"
         assert (await http.post(END, {})).status_code == 200, "nothing is left"
-
-
-async def test_pickled_changes_are_installed_as_a_whole_or_deleted(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as (http, benches):
-        change = pickled(elements(EMBEDDING, 3))
-        assert (await http.post(TENSOR, {**change, "base_version": 0, "weight_version": 3})).json()["success"]
-        for base in (0, 2, 4):
-            for fields in ({}, {"part": 0}):
-                answer = await http.post(TENSOR, {**change, "base_version": base, **fields})
-                assert answer.status_code == 409
-                assert f"base_version is {base}; served: 3" in answer.json()["error"]["message"]
-        for path, body, said in (
-            (TENSOR, pickled({"unheard.of": torch.ones(1)}), "unheard.of is not in the served"),
-            (TENSOR, pickled(elements(EMBEDDING, 256)), "accepted: 0 to 255"),
-            (TENSOR, {**change, "part": 1}, "held: none"),
-            (END, {"parts": 1}, "held: none"),
-        ):
-            answer = await http.post(path, {**body, "base_version": 3})
-            assert answer.status_code == 400, answer.text
-            assert said in answer.json()["message"]
-        for path, body in ((END, {}), (END, {"base_version": 3, "parts": 2}), ("/begin_weight_update", {})):
-            assert (await http.post(TENSOR, {**change, "base_version": 3, "part": 0})).status_code == 200
-            answer = await http.post(path, body)
-            assert answer.status_code == 400, answer.text
-            assert "1" in answer.json()["message"]
-            assert (await http.post(END, {})).status_code == 200, "nothing is left"
-        assert [bench.engine.policy_version for bench in benches] == [3, 3]
 
 
 async def test_a_refused_base_aborts_nothing(tmp_path: Path) -> None:

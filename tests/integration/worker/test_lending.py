@@ -2,21 +2,16 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from functools import partial
-from pathlib import Path
 
 from tests.fakes.engine import FakeEngine
+from tests.fakes.eventually import eventually
 from tests.fakes.peers import FakeCoordinator
-from tests.integration.worker.live_worker import Bench, eventually, working
-from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerState, WorkerStatus
-from tlt_common.domain.ids import DrafterVersion, Epoch, RequestId
+from tests.integration.worker.live_worker import Bench, working
+from tlt_common.domain.fleet import Lease, Revocation, WorkerState
+from tlt_common.domain.ids import Epoch, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.wire import worker as wire
-
-
-def has_drafter(version: int, status: WorkerStatus) -> bool:
-    return status.drafter_version == version
 
 
 async def test_an_idle_device_is_lent_and_a_request_takes_it_back_without_asking(
@@ -87,18 +82,3 @@ async def test_a_lease_ends_by_itself_when_the_coordinator_is_gone_and_the_worke
         async with coordinator.peer:
             await eventually(lambda: len(coordinator.hellos) > 1)
             await coordinator.until_state(WorkerState.IDLE)
-
-
-async def test_a_drafter_wish_is_loaded_and_one_that_fails_keeps_the_drafter(
-    bench: Bench, coordinator: FakeCoordinator, tmp_path: Path
-) -> None:
-    for name in ("good", "bad", "better"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.safetensors").write_bytes(b"x")
-    bench.engine.bad_directories.add(tmp_path / "bad")
-    async with coordinator.peer, working(bench, coordinator=coordinator.peer.address):
-        for version, name in ((1, "good"), (2, "bad"), (3, "better")):
-            coordinator.orders.put_nowait(DrafterWish(version=DrafterVersion(version), uri=str(tmp_path / name)))
-            if name != "bad":
-                await coordinator.until(partial(has_drafter, version))
-        assert [path.name for path in bench.engine.loaded[-1:]] == ["better"]

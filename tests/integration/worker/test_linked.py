@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.fakes.file_systems import refuse_link
+from tests.fakes.eventually import eventually
 from tests.integration.gateway.conftest import served
-from tests.integration.worker.live_worker import Bench, eventually, working
+from tests.integration.worker.live_worker import Bench, working
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseEnd, ReleaseId, SpoolFile, StageOrder, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsUnreadableError
@@ -72,16 +72,6 @@ async def test_workers_on_another_file_system_receive_a_copy_and_link_each_other
             assert {path.read_bytes() for bench in two for path in files(bench.run_dir / "weights")} == {
                 file.read_bytes()
             }
-
-
-async def test_where_nothing_can_be_linked_each_has_a_copy(
-    two: tuple[Bench, Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.link", refuse_link)
-    config = GatewayConfig(workers=tuple(bench.address for bench in two))
-    async with served(config, workers=2) as client:
-        assert (await client.publish_weights(1, STATE)).workers == 2
-        assert len(inodes(*two)) == 2
 
 
 async def test_a_worker_that_joins_later_links_the_gateways_file(two: tuple[Bench, Bench], tmp_path: Path) -> None:

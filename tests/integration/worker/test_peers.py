@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.fakes.eventually import eventually
 from tests.fakes.file_systems import refuse_link
 from tests.integration.gateway.conftest import served
-from tests.integration.worker.live_worker import Bench, eventually, working
+from tests.integration.worker.live_worker import Bench, working
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
 from tlt_common.errors import WeightsUnreadableError

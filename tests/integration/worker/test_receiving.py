@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from socket import socket
 from typing import Any
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.fakes.machine import free_port
 from tests.integration.gateway.conftest import gateway
 from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, working
@@ -26,12 +26,6 @@ SLOW_S = 120.0
 
 BEFORE = {"embed": torch.zeros(8, 4), "layer.0": torch.zeros(300), "layer.1": torch.zeros(5, dtype=torch.bfloat16)}
 AFTER = {name: torch.randn(tensor.shape).to(tensor.dtype) for name, tensor in BEFORE.items()}
-
-
-def free_port() -> int:
-    with socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 def described(*names: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.engine import FakeEngine
+from tests.fakes.eventually import eventually
 from tests.fakes.peers import FakeCoordinator
-from tests.integration.worker.live_worker import Bench, eventually, working
+from tests.integration.worker.live_worker import Bench, working
 from tlt_common.domain.fleet import DrafterWish, Lease, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch
 from tlt_common.domain.prompt import Prompt

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.machine import lives
 from tlt_common.processes.children import failure_of
 from tlt_common.processes.parent_death import killed_with_parent
 from tlt_worker.lending.trainer_process import TrainerProcess, command
@@ -31,14 +32,6 @@ async def pids(path: Path, count: int) -> list[int]:
         while not path.exists() or len(path.read_text().splitlines()) < count:  # noqa: ASYNC110,ASYNC240 - another process
             await asyncio.sleep(0.01)
     return [int(line) for line in path.read_text().splitlines()]  # noqa: ASYNC240
-
-
-def lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 async def test_a_child_that_dies_is_told_and_started_again_and_ends_with_its_owner(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.fakes.machine import free_port
 from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, working
-from tests.integration.worker.test_receiving import free_port
 from tests.integration.worker.test_receiving import served as gateway
 from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_common.client import Client

@@ -197,12 +197,6 @@ async def test_text_becomes_tokens_and_back(chat: Chat) -> None:
     assert (await chat.http.refused("/detokenize", {"tokens": [1, 99999]}))["param"] == "tokens"
 
 
-async def test_several_samples(chat: Chat) -> None:
-    answer = await chat.ask(ASK, n=2, max_tokens=3)
-    assert [choice.index for choice in answer.choices] == [0, 1]
-    assert [choice.finish_reason for choice in answer.choices] == ["length", "length"]
-
-
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -260,12 +254,6 @@ async def test_what_cannot_be_honoured_is_refused_by_name(chat: Chat, change: di
     error = await chat.http.refused("/v1/chat/completions", {"messages": ASK} | change)
     assert error["param"].startswith(field)
     assert not chat.worker.prompts
-
-
-async def test_half_a_character_is_refused(chat: Chat) -> None:
-    body = b'{"messages": [{"role": "user", "content": "\\ud800"}]}'
-    answer = await chat.http.client.post("/v1/chat/completions", content=body)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages")
 
 
 async def test_without_a_tokenizer_there_is_no_chat(serve: Serve, worker: FakeWorker) -> None:

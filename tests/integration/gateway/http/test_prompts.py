@@ -86,12 +86,6 @@ async def test_half_a_character_costs_neither_tokens_nor_other_prompts(llama: Ll
     assert sorted(map(len, ids.values())) == [5, 5]
 
 
-async def test_undecided_bytes_of_a_prompt_do_not_begin_its_response(llama: Llama) -> None:
-    llama.script([llama.the, llama.the])
-    body = {"input_ids": [llama.the, byte(0xE4)], "sampling_params": {"max_new_tokens": 2}}
-    assert (await llama.http.post("/generate", body)).json()["text"] == " the the"
-
-
 async def test_texts_begin_with_bos_and_tools_have_a_template_of_their_own(llama: Llama) -> None:
     tokens = (await llama.http.post("/tokenize", {"prompt": "the"})).json()["tokens"]
     assert tokens == [1, llama.the]

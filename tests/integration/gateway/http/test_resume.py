@@ -1,7 +1,6 @@
 """Calls over HTTP that are repeated after their gateway was lost."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -10,35 +9,24 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fakes.tokens import SECRETS, write
 from tests.fakes.worker import FakeWorker
-from tests.integration.gateway.conftest import gateway
-from tlt_common.rpc.addresses import announced_in
-from tlt_gateway.config import GatewayConfig
+from tests.integration.gateway.http.conftest import serving_in
 
-SECRETS = {"one": "one-secret-00000001", "two": "two-secret-00000002"}
 BODY = {"rid": "r", "input_ids": [5], "sampling_params": {"max_new_tokens": 8}, "return_logprob": True}
 TOKENS = list(range(6, 14))
 
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    lines = [f"  - {{name: {name}, token: {secret}, scopes: [generate]}}" for name, secret in SECRETS.items()]
-    (tmp_path / "tokens.yaml").write_text("\n".join(["tokens:", *lines]))
-    return tmp_path / "tokens.yaml"
+    return write(tmp_path / "tokens.yaml")
 
 
 @asynccontextmanager
 async def served(worker: FakeWorker, tmp_path: Path, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
-    config = GatewayConfig(workers=(worker.address,), http={"listen": "127.0.0.1:0"}, **changes)
-    ports = tmp_path / "ports.json"
-    with announced_in(ports):
-        async with gateway(config):
-            base = f"http://{json.loads(ports.read_text())['rollout_http']}"
-            headers = {"Authorization": f"Bearer {SECRETS['one']}"}
-            async with httpx.AsyncClient(base_url=base, timeout=20, headers=headers) as client, asyncio.timeout(20):
-                while (await client.get("/health")).status_code != 200:  # noqa: ASYNC110 - workers report over sockets
-                    await asyncio.sleep(0.02)
-                yield client
+    async with serving_in(tmp_path, worker, **changes) as http:
+        http.client.headers["Authorization"] = f"Bearer {SECRETS['reader']}"
+        yield http.client
 
 
 async def until_kept(worker: FakeWorker, count: int = 1) -> None:
@@ -115,7 +103,7 @@ async def test_nobody_reads_the_response_of_another(worker: FakeWorker, tmp_path
     await lose(worker, tmp_path, BODY, tokens=tokens)
     await until_kept(worker)
     async with served(worker, tmp_path, tokens=tokens) as second:
-        theirs = {"Authorization": f"Bearer {SECRETS['two']}"}
+        theirs = {"Authorization": f"Bearer {SECRETS['trainer']}"}
         assert (await second.post("/generate", json=BODY, headers=theirs)).status_code == 200
         assert not worker.prompts[-1].prefix_token_ids
         assert (await second.post("/generate", json=BODY)).json()["output_ids"] == TOKENS
