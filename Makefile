@@ -84,7 +84,7 @@ loops: install  ## run both in the other scheduler loop than these do, the lossl
 	$(call passed,loops)
 
 .PHONY: real
-real: install  ## run a real language model through engine, lossless and suite tests (40 minutes at most; needs `tlt models get smollm2`); SHORT=1: one engine
+real: install  ## run a real language model through engine, lossless and suite tests (40 minutes; needs `tlt models get smollm2`); SHORT=1: one engine
 	$(BIN)/pytest $(if $(SHORT),tests/real/test_arms.py --loop plain,tests/real) -p no:randomly -rs
 	$(call passed,real)
 
