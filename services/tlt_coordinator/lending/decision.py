@@ -138,12 +138,13 @@ def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstan
 def obstacle_of(worker: WorkerView) -> Standing | None:
     """Return why a worker cannot be lent whatever the others do, or is lent; None if it can be lent."""
     status, loan = worker.status, worker.loan
+    if status.state is WorkerState.DOWN:
+        return Standing.DOWN
+    if worker.excluded:
+        return Standing.EXCLUDED
+    if (use := _use_of(status)) is not None:
+        return use
     found = (
-        (status.state is WorkerState.DOWN, Standing.DOWN),
-        (worker.excluded, Standing.EXCLUDED),
-        (status.state is WorkerState.ROLLOUT or status.running > 0, Standing.ROLLOUT),
-        (status.state is WorkerState.UPDATING, Standing.UPDATING),
-        (status.state is WorkerState.TRAINER, Standing.TRAINER),
         (loan is not None and loan.taken_up, Standing.LENT),
         (loan is not None or status.epoch != 0 or status.state in _SWITCHING, Standing.SWITCHING),
         (not status.trainer_ready, Standing.NO_TRAINER),
@@ -156,7 +157,20 @@ _SWITCHING = {WorkerState.SWITCHING, WorkerState.TRAINING}
 """Without a lease, a worker that still trains is about to return its devices."""
 UNUSED = frozenset({None, Standing.NO_TRAINER, Standing.RESTING})
 """What `obstacle_of` returns for workers whose devices are unused, that hold no lease and are not excluded."""
-_BUSY = {WorkerState.ROLLOUT, WorkerState.UPDATING, WorkerState.TRAINER}
+
+
+def _use_of(status: WorkerStatus) -> Standing | None:
+    """Return what else needs a worker's devices; None: nothing does."""
+    if status.running > 0:
+        return Standing.ROLLOUT
+    return _USES.get(status.state)
+
+
+_USES = {
+    WorkerState.ROLLOUT: Standing.ROLLOUT,
+    WorkerState.UPDATING: Standing.UPDATING,
+    WorkerState.TRAINER: Standing.TRAINER,
+}
 
 
 def why_end(
@@ -186,7 +200,7 @@ def why_end(
         return Reason.LENDING_OFF
     if worker.excluded:
         return Reason.EXCLUDED
-    if status.state in _BUSY or status.running > 0 or (loan.taken_up and status.epoch != loan.epoch):
+    if _use_of(status) is not None or (loan.taken_up and status.epoch != loan.epoch):
         return Reason.PREEMPTED
     if not status.trainer_ready:
         return Reason.TRAINER_LOST

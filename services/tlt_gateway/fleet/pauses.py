@@ -45,18 +45,18 @@ class Pauses:
         self._requests = requests
         self._peers = peers
         self._told = changed
-        self._lease = FleetPause(max_s, self._changed)
-        pool.share_pause(self._lease)
+        self._pause = FleetPause(max_s, self._changed)
+        pool.share_pause(self._pause)
 
     @property
     def current(self) -> Pause:
         """The pause of the fleet."""
-        return self._lease.current
+        return self._pause.current
 
     @property
     def paused(self) -> bool:
         """Whether this gateway starts no requests."""
-        return self._lease.holds
+        return self._pause.holds
 
     async def pause(self, mode: PauseMode, *, from_peer: Pause | None = None, authorization: str | None = None) -> None:
         """
@@ -73,18 +73,18 @@ class Pauses:
                 Generation is not paused then.
         """
         if from_peer is not None and from_peer.epoch:
-            self._lease.hear(from_peer)
+            self._pause.hear(from_peer)
             await self._pause_here(mode)
             return
-        pause, is_paused = self._lease.begin(), False
+        pause, is_paused = self._pause.begin(), False
         try:
             peers = self._peers.pause(mode, pause, authorization=authorization) if from_peer is None else _nothing()
             await asyncio.gather(self._pause_here(mode), peers)
-            is_paused = self._lease.holds and self.current.epoch == pause.epoch
+            is_paused = self._pause.holds and self.current.epoch == pause.epoch
         finally:
             if not is_paused and self.current.epoch == pause.epoch:
                 await asyncio.shield(self._undo(from_peer, authorization))
-        if not self._lease.holds:
+        if not self._pause.holds:
             raise UnavailableError("the pause ended or expired (max_pause_s) before requests had left the workers")
         log.info("generation_paused", mode=mode.value, left_s=self.current.left_s)
 
@@ -101,20 +101,20 @@ class Pauses:
                 hears of it from a worker.
         """
         if from_peer is not None and from_peer.epoch:
-            self._lease.hear(from_peer)
+            self._pause.hear(from_peer)
             return
-        end = self._lease.end()
+        end = self._pause.end()
         if from_peer is None:
             await self._peers.proceed(end, authorization=authorization)
         log.info("generation_proceeds")
 
     def _changed(self, expired: bool) -> None:
-        if self._lease.holds:
+        if self._pause.holds:
             self._admission.hold()
         else:
             self._admission.proceed()
-        metrics.GATEWAY_PAUSED.set(self._lease.holds)
-        self._told(self._lease.holds)
+        metrics.GATEWAY_PAUSED.set(self._pause.holds)
+        self._told(self._pause.holds)
         if expired:
             metrics.GATEWAY_PAUSES_EXPIRED.inc()
             log.warning("pause_expired", advice="the trainer paused and did not continue; see max_pause_s")

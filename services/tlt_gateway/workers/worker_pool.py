@@ -155,9 +155,9 @@ class WorkerPool:
         for address in listed - self._workers.keys():
             self._add(address)
 
-    def share_pause(self, lease: FleetPause) -> None:
+    def share_pause(self, pause: FleetPause) -> None:
         """Set the pause that workers are told, and that they tell."""
-        self._pause = lease
+        self._pause = pause
 
     def tell_pause(self) -> None:
         """Tell all workers of a pause that has changed."""

@@ -19,15 +19,15 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def lease(max_s: float | None, told: list[tuple[bool, bool]] | None = None) -> FleetPause:
-    """Return a lease that records whether it holds, and whether it expired."""
+def fleet_pause(max_s: float | None, told: list[tuple[bool, bool]] | None = None) -> FleetPause:
+    """Return a pause that records whether it holds, and whether it expired."""
     made = FleetPause(max_s, lambda expired: told.append((made.holds, expired)) if told is not None else None)
     return made
 
 
 async def test_a_pause_that_nobody_ends_expires() -> None:
     told = list[tuple[bool, bool]]()
-    pause = lease(60.0, told)
+    pause = fleet_pause(60.0, told)
     pause.begin()
     assert pause.holds
     await asyncio.sleep(59)
@@ -39,7 +39,7 @@ async def test_a_pause_that_nobody_ends_expires() -> None:
 
 
 async def test_a_repeated_pause_is_renewed() -> None:
-    pause = lease(60.0)
+    pause = fleet_pause(60.0)
     first = pause.begin()
     await asyncio.sleep(50)
     second = pause.begin()
@@ -52,19 +52,19 @@ async def test_a_repeated_pause_is_renewed() -> None:
 
 
 async def test_a_pause_may_have_no_limit() -> None:
-    pause = lease(None)
+    pause = fleet_pause(None)
     assert pause.begin().left_s == math.inf
     await asyncio.sleep(1e6)
     assert pause.holds
 
 
 async def test_what_is_heard_late_changes_nothing() -> None:
-    pause = lease(60.0)
+    pause = fleet_pause(60.0)
     begun = pause.begin()
     ended = pause.end()
     pause.hear(begun)
     assert not pause.holds
-    other = lease(60.0)
+    other = fleet_pause(60.0)
     other.hear(begun)
     assert other.holds
     other.hear(ended)
@@ -73,10 +73,10 @@ async def test_what_is_heard_late_changes_nothing() -> None:
 
 
 async def test_a_gateway_that_restarts_hears_how_long_is_left() -> None:
-    first = lease(60.0)
+    first = fleet_pause(60.0)
     first.begin()
     await asyncio.sleep(20)
-    restarted = lease(60.0)
+    restarted = fleet_pause(60.0)
     restarted.hear(first.current)
     assert restarted.holds
     await asyncio.sleep(39)
@@ -89,7 +89,7 @@ async def test_a_gateway_that_restarts_hears_how_long_is_left() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 2)), max_size=20))
 def test_gateways_that_hear_one_another_in_any_order_agree(steps: Sequence[tuple[int, bool, int]]) -> None:
     async def run() -> None:
-        gateways = [lease(60.0) for _ in range(3)]
+        gateways = [fleet_pause(60.0) for _ in range(3)]
         told: list[Pause] = [Pause(epoch=Epoch(0))]
         for actor, pauses, hearer in steps:
             told.append(gateways[actor].begin() if pauses else gateways[actor].end())
