@@ -268,7 +268,6 @@ class WorkerPool:
         if self._pause is not None:
             self._pause.hear(report.pause)  # first of all: no request may start
         worker.heard(report)
-        self._on_change(worker)
         if worker.shared:
             self._shared[worker.address] = worker
         else:
@@ -283,6 +282,8 @@ class WorkerPool:
         else:
             if info.served.id < self.served:
                 self.behind(worker, info)  # it was restarted: no request may reach it before the update
+            else:
+                self._on_change(worker)
             worker.admissible.set()
 
     async def _admit(self, worker: PooledWorker, admit: Admit) -> None:
