@@ -159,7 +159,8 @@ async def forgotten(work: Path, size: Size) -> DrawnResult:
     """
     Draw with a drafter that mostly has nothing to continue from: it keeps the state of one skipped position only.
 
-    Off and a sampled chain run in turn, so after each round off all requests but one draft without a state.
+    Off and a sampled chain run in turn, so after each round off all requests but one draft without a state. The first
+    response is alone in its rounds, so that it drafts with one.
     """
     target = write_target(work)
     short_memory = patch("tlt_worker.engine.sglang.LinkSettings", partial(LinkSettings, backlog_bytes=1))
@@ -167,6 +168,7 @@ async def forgotten(work: Path, size: Size) -> DrawnResult:
         async with engine(target) as made:
             await Drafters(work, target).load(made, cases.GOOD)
             made.force_arms("off", "chain-3")
+            await draw(made, ["T 1.0"], 1)
             return DrawnResult(target=target, drawn=await draw(made, ["T 1.0", "T 0.6 top-p 0.9"], size.draws))
 
 

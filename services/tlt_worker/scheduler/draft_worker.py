@@ -290,7 +290,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         into.topk_index = torch.zeros(count, width, dtype=torch.int64, device=self.device)
         # The width of the drafter's own states: an EAGLE-3 target's states concatenate several layers.
         into.hidden_states = torch.zeros(count, config.spec_hidden_size, dtype=config.dtype, device=self.device)
-        # One row shared by all requests: a row per request would cost memory each round.
+        # One row shared by all requests and rounds: a row per request would cost memory each round. It must not be
+        # written to, so that draft inputs are filled out of place.
         into.draft_probs = self._certain(0, vocabulary).expand(count, -1) if self.layout.samples else None
 
     def _blank(self, into: Any, places_S: Tensor) -> None:
@@ -299,7 +300,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         into.topk_index.index_fill_(0, places_S, 0)
         into.hidden_states.index_fill_(0, places_S, 0.0)
         if into.draft_probs is not None:
-            into.draft_probs = _own(into.draft_probs).index_fill_(0, places_S, 0.0)
+            into.draft_probs = into.draft_probs.index_fill(0, places_S, 0.0)
             into.draft_probs[places_S, 0] = 1.0
 
     def _certain(self, token: int, vocabulary: int) -> Tensor:
@@ -344,8 +345,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         with self.layout.proposing():
             probs, picked_p, picked = self._propose(logits_PV, batch.sampling_info, batch.seq_lens, chosen_P)
         if probs is not None:
-            into.draft_probs = _own(into.draft_probs)
-            into.draft_probs[chosen_P] = probs.to(into.draft_probs.dtype)
+            into.draft_probs = into.draft_probs.index_copy(0, chosen_P, probs.to(into.draft_probs.dtype))
         into.topk_p[chosen_P] = picked_p.to(into.topk_p.dtype)
         into.topk_index[chosen_P] = picked.to(into.topk_index.dtype)
         into.hidden_states[chosen_P] = hidden_PH.to(into.hidden_states.dtype)
@@ -370,8 +370,3 @@ def _known_length(req: Any) -> int:
     With overlapped scheduling the last round has not been processed yet, so that there are more.
     """
     return max(0, len(req.origin_input_ids) + len(req.output_ids) - 1)
-
-
-def _own(probs_BV: Tensor) -> Tensor:
-    """Return distributions that may be written to: those of empty inputs share memory."""
-    return probs_BV.clone() if 0 in probs_BV.stride() else probs_BV
