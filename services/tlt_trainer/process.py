@@ -36,11 +36,11 @@ from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
 from tlt_trainer.lease.warm_up import warm_up
 from tlt_trainer.servicer import TrainerServicer
+from tlt_trainer.sharing.decision import TrainingDecisions, draft_cost
 from tlt_trainer.sharing.drafter_registry import CoordinatorClient
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.drafter_sync import DrafterSync
 from tlt_trainer.sharing.evaluator import Evaluator
-from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import OPTIMIZER_EVERY, Checkpoints
 from tlt_trainer.store.storage import Storage
@@ -97,12 +97,30 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
             batch_tokens=lambda: feed.tokens,
             allowed=lease.holds,
         )
-        gate = PublishGate(config.publish, draft_cost(learner.form, layers_of(policy)))
-        rest, memory = Rest(learner, pool, config.pay), ShortMemory(learner, device, feed)
-        sharing = await _sharing(config, stack, learner, device, turn, evaluator, gate, memory)
+        decisions = TrainingDecisions(
+            config.publish,
+            config.pay,
+            score_every_tokens=config.score_every_tokens,
+            draft_cost=draft_cost(learner.form, layers_of(policy)),
+        )
+        rest, memory = Rest(learner, pool, decisions), ShortMemory(learner, device, feed)
+        sharing = await _sharing(config, stack, learner, device, turn, evaluator, decisions, memory)
         tokens = DraftTokens(learner, device, turn, said, allowed=lease.holds)
         loop = TrainingLoop(
-            learner, device, turn, lease, feed, tokens, evaluator, checkpoints, sharing, gate, rest, memory, config
+            learner,
+            device,
+            turn,
+            lease,
+            feed,
+            tokens,
+            evaluator,
+            checkpoints,
+            sharing,
+            decisions,
+            rest,
+            pool,
+            memory,
+            checkpoint_every_s=config.checkpoint_every_s,
         )
         parts = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [
@@ -120,7 +138,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
             looking = source.look(rest.begun, every_s=LOOK_EVERY_S, tokens=TAKE_TOKENS)
             tasks.append(parts.create_task(looking, name="look"))
         stack.callback(_cancel, tasks)
-        servicer = TrainerServicer(loop, gate)
+        servicer = TrainerServicer(loop, decisions)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
         security = internal(config.tls, Roles({}))  # its worker connects over the socket
         await stack.enter_async_context(serving(config.listen, service, uds=config.socket, security=security))
@@ -203,7 +221,7 @@ async def _sharing(
     device: DeviceThread,
     turn: LearnerTurn,
     evaluator: Evaluator,
-    gate: PublishGate,
+    decisions: TrainingDecisions,
     memory: ShortMemory,
 ) -> DrafterSharing | None:
     """Return what shares drafters with the fleet; None: there is no coordinator."""
@@ -218,6 +236,6 @@ async def _sharing(
         device,
         turn,
         DrafterSync(fleet, learner, device, turn, evaluator, memory),
-        gate,
+        decisions,
         worker_id=config.worker_id,
     )

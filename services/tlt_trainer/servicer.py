@@ -11,7 +11,7 @@ from tlt_common.domain.bounds import INT64_MAX, MAX_URI, require_name, require_r
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import trainer as wire
-from tlt_trainer.sharing.publish_gate import PublishGate
+from tlt_trainer.sharing.decision import TrainingDecisions
 from tlt_trainer.training_loop import TrainingLoop
 
 MAX_TTL_S = 86_400.0
@@ -26,9 +26,9 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 class TrainerServicer(wire.Servicer):
     """Decodes, delegates, encodes."""
 
-    def __init__(self, loop: TrainingLoop, gate: PublishGate) -> None:
+    def __init__(self, loop: TrainingLoop, decisions: TrainingDecisions) -> None:
         self._loop = loop
-        self._gate = gate
+        self._decisions = decisions
 
     async def Start(
         self,
@@ -41,7 +41,7 @@ class TrainerServicer(wire.Servicer):
         require_name("policy_uri", request.policy_uri, least=1, most=MAX_URI)
         require_range("drafter_version", request.drafter_version, low=0, high=INT64_MAX)
         require_range("accept_length", request.accept_length, low=0.0, high=MAX_ACCEPT_LENGTH)
-        self._gate.note(request.accept_length)
+        self._decisions.engine_reached(request.accept_length)
         await self._loop.start(
             Epoch(request.epoch),
             request.ttl_s,

@@ -18,11 +18,10 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_trainer.config import TrainerConfig
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate
-from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.draft_tokens import DraftTokens
@@ -32,9 +31,9 @@ from tlt_trainer.lease.pieces import snapshot_of, stepped
 from tlt_trainer.lease.policy_reading import PolicyReader
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
+from tlt_trainer.sharing.decision import TrainingDecisions
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.evaluator import Evaluator
-from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import Checkpoints
 
@@ -60,20 +59,22 @@ class TrainingLoop:
         evaluator: Evaluator,
         checkpoints: Checkpoints,
         sharing: DrafterSharing | None,
-        gate: PublishGate,
+        decisions: TrainingDecisions,
         rest: Rest,
+        pool: FramePool,
         memory: ShortMemory,
-        config: TrainerConfig,
+        *,
+        checkpoint_every_s: float,
     ) -> None:
         self._learner, self._device, self._turn = learner, device, turn
         self._times = LeaseTimes()
         self._policy = PolicyReader(learner, device, turn, lease)
         self._lease = lease
         self._feed, self._tokens = feed, tokens
-        self._evaluator, self._gate = evaluator, gate
+        self._evaluator, self._decisions = evaluator, decisions
         self._checkpoints, self._sharing = checkpoints, sharing
-        self._rest, self._memory = rest, memory
-        self._config = config
+        self._rest, self._pool, self._memory = rest, pool, memory
+        self._checkpoint_every_s = checkpoint_every_s
         self._arrived = asyncio.Event()
         self._newest: DrafterVersion | None = None  # the fleet's drafter, as the worker knows it
         self._training = False
@@ -81,30 +82,25 @@ class TrainingLoop:
         self._loss = 0.0
         self._broken = 0
         self._is_short = False  # an allocation failed under this lease
-        self._score: Score | None = None
-        self._base_score: Score | None = None  # of the fleet's drafter, on the same frames
-        self._gained = False  # the scored weights are worth publishing
-        self._rises = False  # they were when they were scored, and no lease has ended since
-        self._trained = self._scored_at = self._shared_at = 0  # in states trained on
         self._saved_at_s = 0.0  # in seconds of training
         self._saved_steps = learner.counters.steps
 
     @property
     def progress(self) -> TrainingProgress:
         """Current training progress."""
-        counters = self._learner.counters
+        counters, own = self._learner.counters, self._decisions.own
         return TrainingProgress(
             training=self._training,
             steps=counters.steps,
             tokens=counters.tokens,
             training_s=self._device.trained_s,
             loss=self._loss,
-            held_out_top1=self._score.top1 if self._score else 0.0,
+            held_out_top1=own.top1 if own else 0.0,
             drafter_version=counters.base_version,
             policy_version=self._rest.policy,
             resting=self._rest.holds,
-            gain=self._rest.gain_per_s,
-            passes=self._rest.passes,
+            gain=self._decisions.gain_per_s,
+            passes=self._pool.passes,
             problem=self._sharing.problem if self._sharing else "",
         )
 
@@ -210,7 +206,7 @@ class TrainingLoop:
         self._broken = 0
         tokens = sum(frame.header.token_count for frame in group)
         self._feed.pace(tokens, took_s)
-        self._trained += tokens
+        self._decisions.trained(tokens)
         metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
         metrics.TRAINING_TOKENS.inc(tokens)
         metrics.TRAINING_LOSS.set(self._loss)
@@ -228,15 +224,15 @@ class TrainingLoop:
 
     async def _periodic_work(self) -> None:
         """Score, publish and save when due; called between micro-steps."""
-        if self._trained - self._scored_at >= self._config.score_every_tokens and self._lease.holds():
+        if self._decisions.score_in <= 0 and self._lease.holds():
             await self._examine()
-        if self._trained - self._shared_at >= self._config.publish.every_tokens:
+        if self._decisions.shares:
             self._share()
-        if self._device.trained_s - self._saved_at_s >= self._config.checkpoint_every_s:
+        if self._device.trained_s - self._saved_at_s >= self._checkpoint_every_s:
             await self._save(self._lease.holds)
 
     async def _examine(self) -> None:
-        self._scored_at = self._trained
+        self._decisions.scoring()
         published, scores = self._learner.base(), None
         try:
             await self._tokens.renew()
@@ -248,33 +244,36 @@ class TrainingLoop:
             await self._memory.give_up(Occupation.SCORING)
         if scores is None:
             return
-        self._score, self._base_score = scores[0], scores[1] if published is not None else None
-        self._gained = self._rises = self._gate.admits(self._score, self._base_score)
-        self._rest.score(self._score, self._base_score, trained_s=self._device.trained_s)
-        metrics.HELD_OUT_TOP.set(self._score.top1)
+        self._rest.look_around()
+        self._decisions.scored(
+            scores[0],
+            scores[1] if published is not None else None,
+            learned_tokens=self._learner.counters.tokens,
+            trained_s=self._device.trained_s,
+            pass_tokens=self._pool.training_tokens,
+        )
+        self._rest.decided()
+        metrics.HELD_OUT_TOP.set(scores[0].top1)
         for drafter, score in zip(("own", "published"), scores, strict=False):
             metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
 
-    def _share(self, *, pauses: bool = True) -> None:
+    def _share(self) -> None:
         """Let weights that are better than the fleet's drafter be published; otherwise let a newer one be followed."""
-        self._shared_at = self._trained
-        if self._sharing is None:
-            return
-        if self._gained and self._score is not None and not (pauses and self._sharing.is_pausing):
-            self._gained = False  # publish once per score
-            self._sharing.offer(self._score, self._base_score)
-        else:
+        if not self._offer(self._decisions.share(now_s=asyncio.get_running_loop().time())) and self._sharing:
             self._sharing.catch_up(self._newest)
+
+    def _offer(self, is_due: bool) -> bool:
+        """Let the own weights be published if that is due; return whether they are."""
+        own = self._decisions.own
+        if not is_due or own is None or self._sharing is None:
+            return False
+        self._sharing.offer(own, self._decisions.base)
+        return True
 
     async def _end_lease(self) -> None:
         log.info("lease_over", epoch=self._lease.epoch, steps=self._learner.counters.steps)
-        if self._rises and self._learner.counters.own_steps:
-            # Also what was learned after the score: a rollout follows, and early in a run two more seconds of training
-            # are 2 to 6 % of the accept length.
-            self._gained = True
-        self._rises = False
-        if self._gained:
-            self._share(pauses=False)
+        now_s = asyncio.get_running_loop().time()
+        self._offer(self._decisions.lease_over(learned=self._learner.counters.own_steps > 0, now_s=now_s))
         if self._learner.counters.steps != self._saved_steps:
             # A copy of memory, not a computation; the next lease does not wait for it.
             await self._save(lambda: not self._lease.granted.is_set())

@@ -15,9 +15,7 @@ from tlt_simulator.run.pool import StatePool
 from tlt_simulator.scenario import SuiteKeys
 from tlt_trainer.config import TrainerConfig
 from tlt_trainer.drafter.score import Score
-from tlt_trainer.sharing.gain import Gain
-from tlt_trainer.sharing.payoff import Evaluation, Payoff, Surroundings
-from tlt_trainer.sharing.publish_gate import PublishGate
+from tlt_trainer.sharing.decision import Surroundings, TrainingDecisions
 
 SCORED = chain(3)
 """What scores are made of, as trainers do."""
@@ -49,28 +47,24 @@ class Learning:
 
     def __init__(self, costs: CostModel, keys: SuiteKeys, *, drafter_tokens: float) -> None:
         self._costs = costs
-        self._keys = keys
         self._own = _Weights(drafter_tokens)
         self._published = _Weights(drafter_tokens)
-        self._payoff = Payoff(settings=keys.pay)
-        self._gain = Gain()
-        self._gate = PublishGate(keys.publish, costs.draft_fixed_s.value / costs.plain_s)
+        self._decisions = TrainingDecisions(
+            keys.publish,
+            keys.pay,
+            score_every_tokens=SCORE_EVERY_TOKENS,
+            draft_cost=costs.draft_fixed_s.value / costs.plain_s,
+        )
         self._policy = PolicyVersion(0)
         self._pool = StatePool(costs, keys.data, keys.cache)
-        self._since_published = 0.0
-        self._scored = 0.0
         self._total = 0.0
-        self._gained = False
-        """Whether the last score was good enough, and nothing was published since."""
-        self._rises = False
-        """Whether it was, and no lease has ended since."""
         self.version = DrafterVersion(1 if drafter_tokens else 0)
         self.trained_s = 0.0
 
     @property
     def resting(self) -> bool:
         """Whether nothing is left to learn."""
-        return self._payoff.rests
+        return self._decisions.plateau.reached
 
     @property
     def quality(self) -> float | None:
@@ -80,7 +74,7 @@ class Learning:
     @property
     def gain_per_s(self) -> float | None:
         """As trainers report."""
-        return self._gain.per_s
+        return self._decisions.gain_per_s
 
     @property
     def passes(self) -> float:
@@ -95,7 +89,7 @@ class Learning:
     def score_s(self, trainers: int) -> float:
         """Return the seconds until the next evaluation; infinite if nothing is learned."""
         tokens_s = self.tokens_s(trainers)
-        return (SCORE_EVERY_TOKENS - self._scored) / tokens_s if tokens_s else inf
+        return self._decisions.score_in / tokens_s if tokens_s else inf
 
     def begin(self) -> None:
         """Note that training begins again: trainers take what waits for them."""
@@ -109,8 +103,7 @@ class Learning:
         half = self._costs.learn_half_tokens.value
         self._own.learned += worth
         self._own.lost *= half / (half + worth)
-        self._since_published += tokens
-        self._scored += tokens
+        self._decisions.trained(tokens)
         self._total += tokens
         self.trained_s += seconds * trainers
 
@@ -131,23 +124,20 @@ class Learning:
         return self._begin_anew()
 
     def _begin_anew(self) -> bool:
-        now = self._surroundings()
-        if self._payoff.news(now) is None:
-            return False
-        self._payoff = self._payoff.noticed(now)
-        self._gain.begin()
-        return True
+        now = Surroundings(policy=self._policy, frame_tokens=round(self._pool.added))
+        return self._decisions.look_around(now) is not None
 
     def score(self, accept_length: float) -> None:
         """Evaluate the own weights. `accept_length` is that of the engine's last rounds."""
-        self._scored = 0.0
-        own, published = self._score(self._own), self._score(self._published) if self.version else None
-        self._gain.note(self.trained_s, own.accept_length)
-        evaluation = Evaluation(trained_tokens=round(self._total), accept_length=own.accept_length)
-        deployed = None if published is None else published.accept_length
-        self._payoff = self._payoff.scored(evaluation, deployed, pass_tokens=round(self._pool.tokens))
-        self._gate.note(accept_length)
-        self._gained = self._rises = self._gate.admits(own, published)
+        self._decisions.scoring()
+        self._decisions.engine_reached(accept_length)
+        self._decisions.scored(
+            self._score(self._own),
+            self._score(self._published) if self.version else None,
+            learned_tokens=round(self._total),
+            trained_s=self.trained_s,
+            pass_tokens=round(self._pool.tokens),
+        )
 
     def publish(self, *, last: bool) -> bool:
         """
@@ -156,20 +146,16 @@ class Learning:
         Args:
             last: Whether a lease ends: then it is done at once, with what was learned since the score.
         """
+        decisions, now_s = self._decisions, 0.0  # publications take no time here
         if last:
-            due, self._rises = self._gained or self._rises, False
+            due = decisions.lease_over(learned=True, now_s=now_s)
         else:
-            due = self._gained and self._since_published >= self._keys.publish.every_tokens
+            due = decisions.shares and decisions.share(now_s=now_s)
         if not due:
             return False
-        self._gained = False
-        self._since_published = 0.0
         self._published = _Weights(self._own.learned, self._own.lost)
         self.version = DrafterVersion(self.version + 1)
         return True
-
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(policy=self._policy, frame_tokens=round(self._pool.added))
 
     def _quality(self, weights: _Weights) -> float:
         return max(0.0, self._costs.quality(weights.learned, 0.0) - weights.lost)

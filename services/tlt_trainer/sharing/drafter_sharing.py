@@ -15,7 +15,6 @@ offered again once it gained.
 import asyncio
 import uuid
 from collections.abc import Awaitable, Mapping
-from math import inf
 from typing import Never, TypeVar
 
 from torch import Tensor
@@ -32,9 +31,9 @@ from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.pieces import copies
+from tlt_trainer.sharing.decision import TrainingDecisions
 from tlt_trainer.sharing.drafter_registry import DrafterRegistry
 from tlt_trainer.sharing.drafter_sync import DrafterSync, SyncOutcome
-from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.store.storage import Storage
 
 log = get_logger(__name__)
@@ -45,9 +44,6 @@ KEPT = 4
 """Number of its drafters that a trainer keeps: engines may still be loading one that was just superseded."""
 ATTEMPTS = 3
 """Attempts per publication. A trainer overtaken this often stops until the next time."""
-
-PAUSE = 9.0
-"""Pause between two publications under a lease, relative to how long the last one took."""
 
 
 class DrafterSharing:
@@ -67,7 +63,7 @@ class DrafterSharing:
         device: TrainingDevice,
         turn: LearnerTurn,
         sync: DrafterSync,
-        gate: PublishGate,
+        decisions: TrainingDecisions,
         *,
         worker_id: str,
         kept: int = KEPT,
@@ -79,10 +75,9 @@ class DrafterSharing:
         self._turn = turn
         self._sync = sync
         self._worker_id = worker_id
-        self._gate = gate
+        self._decisions = decisions
         self._kept = kept
         self._reachable = True
-        self._not_before_s = -inf
         self._due = asyncio.Event()
         self._offered: tuple[Score, Score | None, DrafterVersion] | None = None
         self._newest: DrafterVersion | None = None
@@ -91,11 +86,6 @@ class DrafterSharing:
     def problem(self) -> str:
         """Why the fleet's drafter cannot be continued from, in a sentence; empty: it can."""
         return self._sync.problem
-
-    @property
-    def is_pausing(self) -> bool:
-        """Whether another publication would take too large a share of the time."""
-        return asyncio.get_running_loop().time() < self._not_before_s
 
     def offer(self, score: Score, base: Score | None) -> None:
         """Let `run` publish the own weights, unless it adopts others before; see `publish`."""
@@ -148,8 +138,7 @@ class DrafterSharing:
         try:
             return bool(await self._if_reachable(self._publish(score, base)))
         finally:
-            ended_s = asyncio.get_running_loop().time()
-            self._not_before_s = ended_s + PAUSE * (ended_s - began_s)
+            self._decisions.publication_took(began_s, asyncio.get_running_loop().time())
 
     async def _publish(self, score: Score, base: Score | None) -> bool:
         for _ in range(ATTEMPTS):
@@ -161,7 +150,7 @@ class DrafterSharing:
                 log.warning("drafter_refused", field=error.field, error=error.message)
                 return False
             followed = await self._sync.follow()
-            if followed.own is None or not self._gate.admits(followed.own, followed.newest):
+            if followed.own is None or not self._decisions.admits(followed.own, followed.newest):
                 break
             score, base = followed.own, followed.newest
         return False

@@ -16,7 +16,7 @@ from tlt_gateway.workers import routing
 from tlt_simulator.scenario import SuiteKeys
 from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_trainer.data import intake
-from tlt_trainer.sharing import payoff
+from tlt_trainer.sharing import decision
 from tlt_worker.engine_config import EngineConfig
 
 ROOT = Path(__file__).parents[3]
@@ -39,8 +39,8 @@ CONSTANTS = {
     "TAKE_TOKENS": intake,
     "TAKE_EVERY_S": intake,
     "LOOK_EVERY_S": intake,
-    "PAY_GAIN": payoff,
-    "FRESH_TOKENS": payoff,
+    "PAY_GAIN": decision,
+    "FRESH_TOKENS": decision,
 }
 """The same for constants."""
 

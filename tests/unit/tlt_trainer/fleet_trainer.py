@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.unit.tlt_trainer.inline import FakeFleet, InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.drafter.meta import META_FILE
-from tlt_trainer.config import PublishSettings
+from tlt_trainer.config import PaySettings, PublishSettings
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate, plan
@@ -14,10 +14,10 @@ from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
+from tlt_trainer.sharing.decision import TrainingDecisions
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.drafter_sync import DrafterSync
 from tlt_trainer.sharing.evaluator import Evaluator
-from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.store.storage import Storage
 
 SCORE = Score(hits=(0.8, 0.8, 0.8), accepted=(0.8, 0.8, 0.8))
@@ -40,9 +40,9 @@ class Trainer:
         self.feed = Feed(self.pool, limit_tokens=512, step_s=0.5, seed=name)
         memory = ShortMemory(self.learner, device, self.feed)
         following = DrafterSync(fleet, self.learner, device, turn, self.evaluator, memory)
-        gate = PublishGate(PublishSettings(), 0.1)
+        decisions = TrainingDecisions(PublishSettings(), PaySettings(), score_every_tokens=16_384, draft_cost=0.1)
         self.sharing = DrafterSharing(
-            fleet, storage, self.learner, device, turn, following, gate, worker_id=name, kept=2
+            fleet, storage, self.learner, device, turn, following, decisions, worker_id=name, kept=2
         )
 
     def train(self, seed: int, steps: int) -> None:

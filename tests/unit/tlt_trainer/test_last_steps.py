@@ -26,10 +26,6 @@ class Recorded(DrafterSharing):
     def problem(self) -> str:
         return ""
 
-    @property
-    def is_pausing(self) -> bool:
-        return False
-
     def offer(self, score: Score, base: Score | None) -> None:
         counters, version = self.bench.learner.counters, DrafterVersion(len(self.steps) + 1)
         self.steps.append(counters.steps)

@@ -18,9 +18,9 @@ from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
+from tlt_trainer.sharing.decision import TrainingDecisions
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.evaluator import Evaluator
-from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import Checkpoints
 from tlt_trainer.training_loop import TrainingLoop
@@ -72,9 +72,9 @@ class Bench:
             self.learner, self.device, self.pool, tokens=500, batch_tokens=lambda: 512, allowed=self.lease.holds
         )
         self.turn = LearnerTurn()
-        gate = PublishGate(config.publish, 0.1)
+        decisions = TrainingDecisions(config.publish, config.pay, score_every_tokens=score_every_tokens, draft_cost=0.1)
         tokens = DraftTokens(self.learner, self.device, self.turn, said, allowed=self.lease.holds)
-        self.rest = Rest(self.learner, self.pool, config.pay)
+        self.rest = Rest(self.learner, self.pool, decisions)
         memory = ShortMemory(self.learner, self.device, feed)
         self.loop = TrainingLoop(
             self.learner,
@@ -86,10 +86,11 @@ class Bench:
             evaluator,
             self.saved,
             sharing,
-            gate,
+            decisions,
             self.rest,
+            self.pool,
             memory,
-            config,
+            checkpoint_every_s=config.checkpoint_every_s,
         )
 
     def give_data(self) -> None:

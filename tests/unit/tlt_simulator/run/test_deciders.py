@@ -20,9 +20,7 @@ DECIDERS = {
     "tlt_worker.activity.Activity": "tlt_worker.worker",
     "tlt_common.bandit.Bandit": "tlt_worker.scheduler.eagle_worker",
     "tlt_trainer.data.intake.take_size": "tlt_trainer.data.frame_source",
-    "tlt_trainer.sharing.payoff.Payoff": "tlt_trainer.sharing.rest",
-    "tlt_trainer.sharing.gain.Gain": "tlt_trainer.sharing.rest",
-    "tlt_trainer.sharing.publish_gate.PublishGate": "tlt_trainer.process",
+    "tlt_trainer.sharing.decision.TrainingDecisions": "tlt_trainer.training_loop",
 }
 """What decides, and which module of a service uses it."""
 WITHIN = {
