@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tlt_bench.arms import adaptive, batches, grid, off, speed, versus
+from tlt_bench.arms.same_pace import TraceReader
 from tlt_bench.engines.bench_engine import BenchEngine, started
 from tlt_bench.engines.commands import StartEngine, StockSpeculation
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
@@ -29,6 +30,7 @@ STOCK_CHAINS = ("chain-3", "chain-7")
 PARTS = ("off", "speed", "adaptive", "ngram", "batches", "stock", "grid")
 DEFAULT_PARTS = PARTS[:4]
 """The others compare more arms than most callers have questions about, in engines of their own."""
+TRACE = "rounds.jsonl"
 NEED_DRAFTER = ("speed", "stock", "grid")
 
 
@@ -76,7 +78,7 @@ async def _measure(
     temperature: float,
 ) -> tuple[Figures, str]:
     ready = await prepared(target, scratch)
-    sides = _Sides(ready, target.accelerator, temperature=temperature)
+    sides = _Sides(ready, target.accelerator, scratch / TRACE, temperature=temperature)
     found = Figures()
     if "off" in parts:
         found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, quick=quick))
@@ -91,9 +93,8 @@ async def _measure(
             found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, quick=quick))
     if "batches" in parts:
         async with started(sides.adaptive):
-            found.merge(
-                await batches.measure_batches(sides.adaptive, sides.defaults, batches.QUICK if quick else batches.FULL)
-            )
+            plan, trace = batches.QUICK if quick else batches.FULL, TraceReader(scratch / TRACE)
+            found.merge(await batches.measure_batches(sides.adaptive, sides.defaults, plan, trace))
     if "stock" in parts:
         found.merge(await versus.measure_versus(sides.ours, sides.stock, quick=quick))
     if "grid" in parts:
@@ -106,7 +107,7 @@ async def _measure(
 class _Sides:
     """Engines of the benchmark, not yet started."""
 
-    def __init__(self, ready: Prepared, accelerator: Accelerator, *, temperature: float) -> None:
+    def __init__(self, ready: Prepared, accelerator: Accelerator, trace: Path, *, temperature: float) -> None:
         engine = partial(BenchEngine, temperature=temperature)
         defaults = profile_of(EngineConfig(), accelerator).arms
         self.defaults = tuple(arm.name for arm in defaults if ready.drafter is not None or not arm.needs_drafter)
@@ -135,6 +136,7 @@ class _Sides:
         }
         self.grid_arms = ("off", *grid.CHAINS, *(grid.TREES if trees else ()))
         self.grid = engine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)
-        self.adaptive = engine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)
+        adaptive_start = ready.start(self.defaults, context_length=context, trace=trace)
+        self.adaptive = engine("adaptive", adaptive_start, ready.variables)
         looks_up = ready.start(("off", RETRIEVAL), context_length=context, with_drafter=False)
         self.retrieval = engine("retrieval", looks_up, ready.variables)
