@@ -43,6 +43,6 @@ def over_off(rounds: Sequence[TracedRound]) -> float | None:
     took_s = sum(each.elapsed_s for each in rounds)
     without_s = 0.0
     for place, each in enumerate(rounds):
-        nearest = sorted(plain, key=lambda one: abs(one[0] - place))[:NEAREST]  # noqa: B023 - used at once
+        nearest = sorted(plain, key=lambda one: abs(one[0] - place))[:NEAREST]
         without_s += (1.0 + sum(each.accepted) / each.batch) * median(seconds for _, seconds in nearest)
     return without_s / took_s
