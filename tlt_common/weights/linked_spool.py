@@ -7,11 +7,11 @@ from pathlib import Path
 from tlt_common.disk import on_disk
 from tlt_common.domain.weights import ReleaseEnd, SpoolFile, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsUnreadableError
-from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.layout import SpoolLayout
 from tlt_common.weights.link import link
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.safetensors_file import Piece
 from tlt_common.weights.spool import FILE_NAME
 
 

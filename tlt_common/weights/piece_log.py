@@ -8,8 +8,8 @@ from pathlib import Path
 from tlt_common.disk import on_disk
 from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError
-from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.heap import keep_message_buffers
+from tlt_common.weights.safetensors_file import Piece
 
 RECENT_PIECES = 4
 """Pieces kept in memory, 4 MiB each: a follower that keeps up need not read them back."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from tlt_common.disk import on_disk
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsUnreadableError
-from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.heap import keep_message_buffers
 from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.safetensors_file import Piece
 from tlt_common.weights.spool import Spool
 
 IDLE_S = 60.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tlt_common.disk import remove_beside
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk
-from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.digest import TensorDigest
 from tlt_common.weights.layout import SpoolLayout
 from tlt_common.weights.locked_directory import LockedDirectory
+from tlt_common.weights.safetensors_file import Piece
 
 FILE_NAME = "model.safetensors"
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
-from tlt_common.weights.checkpoint import Piece
+from tlt_common.weights.safetensors_file import Piece
 
 _BLOCK_BYTES = 2**18
 """What is looked at twice stays in a core's cache."""
