@@ -13,7 +13,6 @@ from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
 from tlt_common.load import GatewayLoad
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.limits import RETRY_AFTER_S
@@ -21,7 +20,6 @@ from tlt_common.rpc.security.access import caller_name
 from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.optional import kept_running, optional, unfailing
-from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.fleet.fleet_memory import FleetMemory
 from tlt_gateway.fleet.pauses import Pauses
@@ -118,9 +116,7 @@ class Gateway:
         self.announcements = Announcements(self._dispatch, self._pool, self.batches)
         self.weights = WeightsFanout(
             self._pool,
-            ReleaseStore(spool_dir, shared=config.spool_shared),
-            SpoolRoom(directory=spool_dir, max_bytes=MAX_WEIGHTS_BYTES, volume_bytes=config.spool_bytes),
-            spool_shared=config.spool_shared,
+            ReleaseStore(spool_dir, shared=config.spool_shared, volume_bytes=config.spool_bytes),
             straggler_s=config.straggler_s,
             over=unfailing("journal", self._journal.update),
         )

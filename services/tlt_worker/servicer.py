@@ -11,7 +11,6 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.drain import Drain
-from tlt_common.weights.link import offer
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
 from tlt_worker.requests.request_stream import RequestStream
@@ -79,7 +78,7 @@ class WorkerServicer(wire.Servicer):
         if request.from_piece < 0:
             raise InvalidRequestError(f"from_piece is {request.from_piece}; accepted: 0 or above", field="from_piece")
         log = await self._worker.weights.held(wire.release_from_pb(request.release)).log()
-        if request.from_piece == 0 and request.machine and request.machine == boot_id() and (file := await offer(log)):
+        if request.from_piece == 0 and request.machine and request.machine == boot_id() and (file := await log.offer()):
             yield wire.fetched_to_pb(file)
             async for part in log.written():
                 yield wire.fetched_to_pb(part)

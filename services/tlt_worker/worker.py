@@ -19,7 +19,7 @@ from tlt_common.rpc.channel import connect
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.telemetry.optional import kept_running
-from tlt_common.weights.room import fitting
+from tlt_common.weights.spool import fitting
 from tlt_worker.activity import Activity
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
@@ -39,7 +39,6 @@ from tlt_worker.speculation.round_log import RoundLog
 from tlt_worker.speculation.served_drafter import ServedDrafter
 from tlt_worker.speculation.tuner_stream import TunerStream
 from tlt_worker.weights.delta_folding import DeltaFolding
-from tlt_worker.weights.peers import WeightPeers
 from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.receiver import Receiver
 from tlt_worker.weights.served_weights import ServedWeights
@@ -91,7 +90,7 @@ class Worker:
             staging=Staging(
                 spool_dir,
                 sources,
-                WeightPeers(partial(connect, to="worker", tls=config.tls)),
+                partial(connect, to="worker", tls=config.tls),
                 check=engine.check_weights,
             ),
         )

@@ -25,7 +25,7 @@ from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import ServerSecurity, Service, serving
 from tlt_common.weights.checkpoint import read
 from tlt_common.weights.digest import TensorDigest
-from tlt_common.weights.spool import FILE_NAME
+from tlt_common.weights.layout import FILE_NAME
 from tlt_common.wire import worker as wire
 from tlt_worker.requests.request_stream import RequestStream
 from tlt_worker.requests.watchers import Watchers

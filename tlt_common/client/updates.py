@@ -14,7 +14,7 @@ from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import TltError
 from tlt_common.rpc.errors import translated
 from tlt_common.rpc.streams import answered
-from tlt_common.weights.heap import keep_message_buffers
+from tlt_common.weights.message_buffers import keep_message_buffers
 from tlt_common.weights.update_key import generated_key
 from tlt_common.wire import rollout as wire
 

@@ -6,51 +6,17 @@ Imports neither torch nor safetensors, but for `read_tensors`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
-from tlt_common.weights.safetensors_file import TensorEntry, entries_of
+from tlt_common.weights.safetensors_file import Piece, entries_of
 
 PIECE_BYTES = 4 * 2**20
 """Size of a streamed piece: message overhead is negligible, and pieces still interleave with chunks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """Where a piece of a tensor is in a safetensors file."""
-
-    file: Path
-    position: int
-    """Byte offset in the file."""
-    length: int
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset_bytes: int
-    """Byte offset in the tensor."""
-
-    def read(self) -> TensorChunk:
-        """
-        Read the piece. Blocks on disk reads.
-
-        Raises:
-            OSError: The file is unreadable, or shorter than its header states.
-        """
-        with self.file.open("rb", buffering=0) as stream:
-            stream.seek(self.position)
-            data = stream.read(self.length) or b""
-            while len(data) < self.length:
-                more = stream.read(self.length - len(data))
-                if not more:
-                    raise OSError(f"{self.file} ends at byte {self.position + len(data)} within tensor {self.name!r}")
-                data += more
-        return TensorChunk(
-            name=self.name, dtype=self.dtype, shape=self.shape, offset_bytes=self.offset_bytes, data=data
-        )
 
 
 def pieces(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> Iterator[TensorChunk]:
@@ -60,23 +26,23 @@ def pieces(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> I
         yield TensorChunk(name=name, dtype=dtype, shape=shape, offset_bytes=offset, data=piece)
 
 
-def entries_in(directory: Path) -> tuple[tuple[Path, TensorEntry], ...]:
+def entries_in(directory: Path) -> tuple[Piece, ...]:
     """
-    Return the tensors of a checkpoint and the file of each, in order of file name and position. Reads headers only.
+    Return the tensors of a checkpoint, each whole, in order of file name and position. Reads headers only.
 
     Raises:
         OSError: A file cannot be read.
         WeightsError: A file is damaged, a tensor is in two files, or see `weight_files`.
     """
-    found: dict[str, tuple[Path, TensorEntry]] = {}
+    found: dict[str, Piece] = {}
     for file in weight_files(directory):
         for entry in entries_of(file):
             if (other := found.get(entry.name)) is not None:
                 raise WeightsError(
-                    f"tensor {entry.name} is in {other[0].name} and in {file.name} of {directory}; keep one",
+                    f"tensor {entry.name} is in {other.file.name} and in {file.name} of {directory}; keep one",
                     field="source.uri",
                 )
-            found[entry.name] = file, entry
+            found[entry.name] = entry
     return tuple(found.values())
 
 
@@ -92,14 +58,14 @@ def read_tensors(directory: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict
 
     found: dict[str, Any] = {}
     try:
-        entries = {entry.name: (file, entry) for file, entry in entries_in(directory)}
+        entries = {entry.name: entry for entry in entries_in(directory)}
         for name, shape in shapes.items():
-            if name not in entries or entries[name][1].shape != shape:
-                was = f"of shape {list(entries[name][1].shape)}" if name in entries else "missing"
+            if name not in entries or entries[name].shape != shape:
+                was = f"of shape {list(entries[name].shape)}" if name in entries else "missing"
                 raise WeightsError(f"tensor {name} of {directory} is {was}; accepted: one of shape {list(shape)}")
-        for file in {entries[name][0] for name in shapes}:
+        for file in {entries[name].file for name in shapes}:
             with safe_open(file, framework="pt") as tensors:
-                found |= {name: tensors.get_tensor(name) for name in shapes if entries[name][0] == file}
+                found |= {name: tensors.get_tensor(name) for name in shapes if entries[name].file == file}
     except (OSError, SafetensorError) as error:
         raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
     return found
@@ -112,26 +78,18 @@ def pieces_in(directory: Path) -> tuple[Piece, ...]:
     Raises:
         OSError: As for `entries_in`; also WeightsError.
     """
-    return tuple(piece for file, entry in entries_in(directory) for piece in pieces_of(file, entry))
+    return tuple(piece for entry in entries_in(directory) for piece in pieces_of(entry))
 
 
 def read(file: Path) -> Iterator[TensorChunk]:
     """Yield all tensors of a safetensors file, in pieces, in the order of the file. Blocks on disk reads."""
     for entry in entries_of(file):
-        for piece in pieces_of(file, entry):
+        for piece in pieces_of(entry):
             yield piece.read()
 
 
-def pieces_of(file: Path, entry: TensorEntry) -> Iterator[Piece]:
-    """Yield the pieces of a tensor; an empty one is one piece without data."""
-    size = entry.end - entry.start
-    for offset in range(0, max(1, size), PIECE_BYTES):
-        yield Piece(
-            file=file,
-            position=entry.start + offset,
-            length=min(PIECE_BYTES, size - offset),
-            name=entry.name,
-            dtype=entry.dtype,
-            shape=entry.shape,
-            offset_bytes=offset,
-        )
+def pieces_of(entry: Piece) -> Iterator[Piece]:
+    """Cut a whole tensor; an empty one is one piece without data."""
+    for offset in range(0, max(1, entry.length), PIECE_BYTES):
+        length = min(PIECE_BYTES, entry.length - offset)
+        yield replace(entry, position=entry.position + offset, length=length, offset_bytes=offset)

@@ -13,34 +13,18 @@ stacked in both, in a layout of its own: transposed, gate and up interleaved, wi
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from tlt_common.errors import WeightsError
-from tlt_common.weights.safetensors_file import DTYPE_BYTES, TensorEntry
+from tlt_common.weights.safetensors_file import DTYPE_BYTES, Piece
 
 SERVED_APART = frozenset({"qwen3_moe", "glm4_moe"})
 """`model_type` of the families whose experts SGLang loads apart, and transformers holds stacked."""
 _STACKED = re.compile(r"(.*\.mlp\.experts)\.(gate_up_proj|down_proj)")
 _APART = re.compile(r".*\.mlp\.experts\.\d+\..+")
 _PROJECTIONS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertPart:
-    """A tensor of one expert within a stacked tensor."""
-
-    name: str
-    shape: tuple[int, ...]
-    first: int
-    """Index of its first element in the flattened stacked tensor."""
-
-    @property
-    def count(self) -> int:
-        """Number of its elements."""
-        return prod(self.shape)
 
 
 def are_served_apart(config: Mapping[str, Any]) -> bool:
@@ -58,29 +42,22 @@ def is_apart(name: str) -> bool:
     return _APART.fullmatch(name) is not None
 
 
-def parts_of(name: str, shape: tuple[int, ...]) -> tuple[ExpertPart, ...]:
+def parts_of(name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """
-    Return the parts of a stacked tensor, in the order of their elements; none if it is not stacked.
+    Return the names of the parts of a stacked tensor and the shape that they share, in the order of their elements,
+    which follow each other; none if it is not stacked.
 
     Raises:
         WeightsError: It has not the dimensions of a stack.
     """
     if (found := _STACKED.fullmatch(name)) is None:
-        return ()
+        return {}
     experts, projections = found[1], _PROJECTIONS[found[2]]
     if len(shape) != 3 or shape[1] % len(projections):
         accepted = f"[experts, {'2 * ' if len(projections) > 1 else ''}rows, columns]"
         raise WeightsError(f"tensor {name} has shape {list(shape)}; accepted: {accepted}, as transformers stacks it")
-    rows, columns = shape[1] // len(projections), shape[2]
-    return tuple(
-        ExpertPart(
-            name=f"{experts}.{expert}.{projection}.weight",
-            shape=(rows, columns),
-            first=(expert * len(projections) + number) * rows * columns,
-        )
-        for expert in range(shape[0])
-        for number, projection in enumerate(projections)
-    )
+    part = shape[1] // len(projections), shape[2]
+    return {f"{experts}.{expert}.{projection}.weight": part for expert in range(shape[0]) for projection in projections}
 
 
 def stack_shape(name: str, known: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -136,24 +113,19 @@ def require_stacks(
             )
 
 
-def entries_apart(places: Iterable[tuple[Path, TensorEntry]]) -> Iterator[tuple[Path, TensorEntry]]:
+def entries_apart(entries: Iterable[Piece]) -> Iterator[Piece]:
     """
     Yield tensors in files with experts apart: a stacked tensor as the parts of its bytes.
 
     Raises:
         WeightsError: A stacked tensor has not the dimensions of one.
     """
-    for file, entry in places:
+    for entry in entries:
         parts = parts_of(entry.name, entry.shape)
         if not parts:
-            yield file, entry
-            continue
-        size = DTYPE_BYTES[entry.dtype]
-        for part in parts:
-            start = entry.start + part.first * size
-            yield (
-                file,
-                TensorEntry(
-                    name=part.name, dtype=entry.dtype, shape=part.shape, start=start, end=start + part.count * size
-                ),
-            )
+            yield entry
+        position = entry.position
+        for name, shape in parts.items():
+            length = prod(shape) * DTYPE_BYTES[entry.dtype]
+            yield replace(entry, name=name, shape=shape, position=position, length=length)
+            position += length

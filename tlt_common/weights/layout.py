@@ -8,6 +8,8 @@ from tlt_common.domain.weights import INDICES, MAX_WEIGHTS_BYTES, TensorChunk, W
 from tlt_common.errors import WeightsError
 from tlt_common.weights.safetensors_file import DTYPE_BYTES
 
+FILE_NAME = "model.safetensors"
+"""Of the file in a spool's directory."""
 HEADER_BYTES = 8 * 2**20
 """Space reserved for the header, which is written last and padded with spaces. Enough for about 60,000 tensors: GLM-4.5
 has 43,000 experts' tensors."""

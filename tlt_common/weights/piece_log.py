@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from tlt_common.disk import on_disk
-from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError
-from tlt_common.weights.checkpoint import Piece
-from tlt_common.weights.heap import keep_message_buffers
+from tlt_common.weights.hard_link import described
+from tlt_common.weights.message_buffers import keep_message_buffers
+from tlt_common.weights.safetensors_file import Piece
 
 RECENT_PIECES = 4
 """Pieces kept in memory, 4 MiB each: a follower that keeps up need not read them back."""
@@ -110,6 +111,10 @@ class PieceLog:
             )
             number += 1
         yield self.end
+
+    async def offer(self) -> SpoolFile | None:
+        """Return what others on this machine need to link the file; None if it is not ours, or gone."""
+        return await on_disk(described, self.file) if self.file is not None else None
 
     async def until_complete(self) -> None:
         """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
 
 MAX_HEADER_BYTES = 100_000_000
@@ -27,20 +28,43 @@ DTYPE_BYTES: Mapping[str, int] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensorEntry:
-    """A tensor of a safetensors file."""
+class Piece:
+    """Where a tensor, or a part of one, is in a safetensors file."""
 
+    file: Path
+    position: int
+    """Byte offset in the file."""
+    length: int
     name: str
     dtype: str
     shape: tuple[int, ...]
-    start: int
-    """Byte offset of its data in the file."""
-    end: int
+    """Of the whole tensor."""
+    offset_bytes: int = 0
+    """Byte offset in the tensor."""
+
+    def read(self) -> TensorChunk:
+        """
+        Read the piece. Blocks on disk reads.
+
+        Raises:
+            OSError: The file is unreadable, or shorter than its header states.
+        """
+        with self.file.open("rb", buffering=0) as stream:
+            stream.seek(self.position)
+            data = stream.read(self.length) or b""
+            while len(data) < self.length:
+                more = stream.read(self.length - len(data))
+                if not more:
+                    raise OSError(f"{self.file} ends at byte {self.position + len(data)} within tensor {self.name!r}")
+                data += more
+        return TensorChunk(
+            name=self.name, dtype=self.dtype, shape=self.shape, offset_bytes=self.offset_bytes, data=data
+        )
 
 
-def entries_of(file: Path) -> tuple[TensorEntry, ...]:
+def entries_of(file: Path) -> tuple[Piece, ...]:
     """
-    Return the tensors of a file, in the order of their data. Reads only the header.
+    Return the tensors of a file, each whole, in the order of their data. Reads only the header.
 
     Raises:
         OSError: The file cannot be read.
@@ -54,7 +78,7 @@ def entries_of(file: Path) -> tuple[TensorEntry, ...]:
         try:
             header_bytes = _header_bytes(stream, size, hole)
             header = _parsed(stream.read(header_bytes))
-            return tuple(_entries(header, begin=8 + header_bytes, size=size))
+            return tuple(_entries(file, header, begin=8 + header_bytes, size=size))
         except (ValueError, RecursionError) as error:
             why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise WeightsError(f"{file} is not a safetensors file: {why:.300}", field="source.uri") from error
@@ -88,22 +112,22 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[TensorEntry]:
-    found = [_entry(name, value, begin, size) for name, value in header.items()]
-    found.sort(key=lambda entry: (entry.start, entry.end))  # empty tensors first
+def _entries(file: Path, header: Mapping[str, Any], *, begin: int, size: int) -> list[Piece]:
+    found = [_entry(file, name, value, begin, size) for name, value in header.items()]
+    found.sort(key=lambda entry: (entry.position, entry.length))  # empty tensors first
     position = begin
     for entry in found:
-        if entry.start != position:
+        if entry.position != position:
             raise ValueError(
-                f"tensor {entry.name!r} begins at byte {entry.start}; the one before it ends at {position}"
+                f"tensor {entry.name!r} begins at byte {entry.position}; the one before it ends at {position}"
             )
-        position = entry.end
+        position += entry.length
     if position != size:
         raise ValueError(f"it has {size} bytes; its header announces {position}")
     return found
 
 
-def _entry(name: str, value: Any, begin: int, size: int) -> TensorEntry:
+def _entry(file: Path, name: str, value: Any, begin: int, size: int) -> Piece:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} must have exactly dtype, shape and data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
@@ -116,7 +140,7 @@ def _entry(name: str, value: Any, begin: int, size: int) -> TensorEntry:
         raise ValueError(f"tensor {name!r} is truncated: it is at {start} to {end} of {size} bytes")
     if (needed := _bytes(dtype, shape, limit=size)) != end - start:
         raise ValueError(f"tensor {name!r} of type {dtype} and shape {shape} has {end - start} bytes, needs {needed}")
-    return TensorEntry(name=name, dtype=dtype, shape=tuple(shape), start=start, end=end)
+    return Piece(file=file, position=start, length=end - start, name=name, dtype=dtype, shape=tuple(shape))
 
 
 def _are_counts(found: object) -> bool:

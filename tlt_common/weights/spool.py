@@ -1,91 +1,217 @@
-"""A safetensors file written from a stream of tensors."""
+"""A release in a safetensors file of ours: written piece by piece, or linked while another process writes it."""
 
+import asyncio
 import os
 import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from io import FileIO
 from pathlib import Path
+from typing import TypeVar
 
-from tlt_common.disk import remove_beside
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk
-from tlt_common.weights.checkpoint import Piece
+from tlt_common.disk import on_disk, remove_beside
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
+from tlt_common.errors import UnavailableError, WeightsUnreadableError
 from tlt_common.weights.digest import TensorDigest
-from tlt_common.weights.layout import SpoolLayout
+from tlt_common.weights.hard_link import link
+from tlt_common.weights.layout import FILE_NAME, SpoolLayout
 from tlt_common.weights.locked_directory import LockedDirectory
+from tlt_common.weights.message_buffers import keep_message_buffers
+from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.safetensors_file import Piece
 
-FILE_NAME = "model.safetensors"
+IDLE_S = 60.0
+"""Seconds without a tensor after which a stream is given up."""
+COPIES = 2
+"""What a volume holds during an update: the weights served and those that arrive."""
+
+Part = TypeVar("Part")
+
+
+def fitting(max_bytes: int, *, volume_bytes: int | None) -> int:
+    """Return the maximum size of weights on a volume of this size; None sets no limit."""
+    return max_bytes if volume_bytes is None else min(max_bytes, volume_bytes // COPIES)
 
 
 class Spool:
     """
-    A new directory with one `model.safetensors`, complete after `finish`.
+    A new directory with one `model.safetensors`, which is a release once it is complete.
 
-    Pieces of a tensor must arrive in order; tensors may be interleaved. Methods block on disk writes and raise OSError
-    if the disk fails or is full: call them in a thread.
+    Tensors are written to the file (`receive`). Or the file is linked to that of another process on this machine, which
+    says what it has written (`receive_written`): nothing is copied, and the digest is the owner's. Pieces of a tensor
+    must arrive in order; tensors may be interleaved. What has arrived can be followed through `log` meanwhile.
+
+    `write`, `complete` and `remove` block on the disk and raise OSError if it fails or is full: call them in a thread.
+    The others raise WeightsUnreadableError instead.
+
+    Args:
+        parent: Where the directory is created.
+        max_bytes: Maximum size of all tensors.
+        check: Looks at each piece in a thread, and raises WeightsError if it is none that is accepted.
+        source: The file to link; None: tensors are written.
+
+    Attributes:
+        locked: The directory and the lock on it.
+        file: The safetensors file.
+        log: The pieces that have arrived.
     """
 
-    def __init__(self, parent: Path, *, max_bytes: int = MAX_WEIGHTS_BYTES) -> None:
-        self._locked = LockedDirectory.create(parent)
+    def __init__(
+        self,
+        parent: Path,
+        *,
+        max_bytes: int = MAX_WEIGHTS_BYTES,
+        check: Callable[[TensorChunk], None] | None = None,
+        source: SpoolFile | None = None,
+    ) -> None:
+        self.locked = LockedDirectory.create(parent) if source is None else link(parent, source)
+        self.file = self.directory / FILE_NAME
+        self.log = PieceLog(self.file)
+        self._check = check
         self._layout = SpoolLayout(max_bytes=max_bytes)
-        self._file = (self.directory / FILE_NAME).open("xb", buffering=0)
         self._digest = TensorDigest()
+        self._owners_digest = ""
+        self._output: FileIO | None = None if source else self.file.open("xb", buffering=0)
         # A cancelled caller removes the spool while its thread may still be writing; the descriptor of a closed file
         # may be reused.
         self._writing = threading.Lock()
 
+    @classmethod
+    async def begin(
+        cls,
+        parent: Path,
+        *,
+        max_bytes: int,
+        check: Callable[[TensorChunk], None] | None = None,
+        source: SpoolFile | None = None,
+    ) -> "Spool":
+        """
+        Create a spool. A call that is cancelled leaves none.
+
+        Raises:
+            WeightsUnreadableError: The disk is full or fails, or as for `link`.
+        """
+        if source is None:
+            keep_message_buffers()
+        creating = asyncio.ensure_future(on_disk(cls, parent, max_bytes=max_bytes, check=check, source=source))
+        try:
+            return await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            creating.add_done_callback(_abandoned)
+            raise
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot store weights in {parent}: {error.strerror or error}") from error
+
     @property
     def directory(self) -> Path:
         """The directory."""
-        return self._locked.directory
+        return self.locked.directory
 
     @property
-    def locked(self) -> LockedDirectory:
-        """The lock on the directory."""
-        return self._locked
-
-    @property
-    def file(self) -> Path:
-        """The safetensors file."""
-        return self.directory / FILE_NAME
+    def is_linked(self) -> bool:
+        """Whether another process writes the file."""
+        return self._output is None
 
     @property
     def digest(self) -> str:
-        """Digest of the tensors written."""
-        return self._digest.value
+        """Digest of the tensors that have arrived; of a linked file only once all have."""
+        return self._owners_digest if self.is_linked else self._digest.value
+
+    async def receive(self, tensors: AsyncIterator[TensorChunk], *, skip: int = 0, idle_s: float = IDLE_S) -> None:
+        """
+        Write tensors to the end of the stream, omitting the first `skip` pieces. Does not finish the spool.
+
+        Raises:
+            WeightsError: As for `write`.
+            TimeoutError: No tensor arrived for `idle_s` seconds.
+        """
+        writing: asyncio.Future[Piece] | None = None
+        try:
+            while (chunk := await _next(tensors, idle_s)) is not None:
+                if skip > 0:
+                    skip -= 1
+                    continue
+                if writing is not None:
+                    previous, writing = writing, None
+                    await self._on_disk(previous)
+                # Written in a thread while the next piece is received; followers get it as soon as it is written.
+                writing = asyncio.ensure_future(on_disk(self.write, chunk))
+                writing.add_done_callback(partial(self._note, chunk))
+        finally:
+            if writing is not None:
+                await self._on_disk(writing)
+
+    async def receive_written(self, parts: AsyncIterator[WrittenPiece | ReleaseEnd], *, idle_s: float = IDLE_S) -> None:
+        """
+        Follow the owner of the linked file to the end of the release. Does not finish the spool.
+
+        Raises:
+            WeightsError: A piece does not continue its tensor, exceeds the maximum size, or as for `check`.
+            UnavailableError: The stream ended early.
+            TimeoutError: Nothing was written for `idle_s` seconds.
+        """
+        while (part := await _next(parts, idle_s)) is not None:
+            if isinstance(part, ReleaseEnd):
+                if part.pieces != len(self.log):
+                    raise UnavailableError(f"the stream ended after {len(self.log)} of {part.pieces} pieces")
+                self._owners_digest = part.digest
+                return
+            piece = self._located(part)
+            self._layout.place(part)
+            self.log.append(piece)
+            if self._check is not None:
+                await self._on_disk(on_disk(self._look_at, self._check, piece))
+        raise UnavailableError(f"the stream ended after {len(self.log)} of unknown pieces")
+
+    async def finish(self) -> None:
+        """
+        Complete the file, and end the log.
+
+        Raises:
+            WeightsError: As for `complete`.
+        """
+        await self._on_disk(on_disk(self.complete))
+        self.log.finish(self.digest)
+
+    def discard(self, why: str) -> None:
+        """Delete the spool and end all followers."""
+        self.log.fail(why)
+        self.remove()
 
     def write(self, chunk: TensorChunk) -> Piece:
         """
         Append a piece; return where it was written.
 
         Raises:
-            WeightsError: It does not continue its tensor, contradicts earlier pieces, or exceeds the maximum size.
+            WeightsError: It does not continue its tensor, contradicts earlier pieces, exceeds the maximum size, or as
+                for `check`.
         """
+        if self._check is not None:
+            self._check(chunk)
         with self._writing:
-            if self._file.closed:
+            if self._output is None or self._output.closed:
                 raise OSError(f"{self.directory} was removed")
-            position = self._layout.position(chunk)
-            _write_all(self._file.fileno(), chunk.data, position)
+            piece = self._located(chunk)
+            _write_all(self._output.fileno(), chunk.data, piece.position)
             self._layout.place(chunk)
             self._digest.add(chunk)
-        return Piece(
-            file=self.file,
-            position=position,
-            length=len(chunk.data),
-            name=chunk.name,
-            dtype=chunk.dtype,
-            shape=chunk.shape,
-            offset_bytes=chunk.offset_bytes,
-        )
+        return piece
 
-    def finish(self) -> int:
+    def complete(self) -> int:
         """
-        Write the header and close the file; return the total bytes of all tensors.
+        Write the header and close the file, or check that its owner has; return the total bytes of all tensors.
 
         Raises:
             WeightsError: There is no tensor, one is incomplete, or there are too many for the header.
+            WeightsUnreadableError: The header of a linked file is another, or the file is too short.
         """
         header = self._layout.header()
-        with self._writing:
-            _write_all(self._file.fileno(), header, 0)
-            self._file.close()
+        if self._output is None:
+            self._require_written(header)
+        else:
+            with self._writing:
+                _write_all(self._output.fileno(), header, 0)
+                self._output.close()
         return self._layout.size_bytes
 
     def remove(self) -> None:
@@ -94,8 +220,52 @@ class Spool:
 
     def _remove(self) -> None:
         with self._writing:  # it may hang in another thread
-            self._file.close()
-        self._locked.remove()
+            if self._output is not None:
+                self._output.close()
+        self.locked.remove()
+
+    def _located(self, part: TensorChunk | WrittenPiece) -> Piece:
+        return Piece(
+            file=self.file,
+            position=self._layout.position(part),
+            length=part.size_bytes,
+            name=part.name,
+            dtype=part.dtype,
+            shape=part.shape,
+            offset_bytes=part.offset_bytes,
+        )
+
+    def _note(self, chunk: TensorChunk, writing: asyncio.Future[Piece]) -> None:
+        if not writing.cancelled() and writing.exception() is None:
+            self.log.append(writing.result(), chunk)
+
+    @staticmethod
+    def _look_at(check: Callable[[TensorChunk], None], piece: Piece) -> None:
+        check(piece.read())
+
+    async def _on_disk(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except OSError as error:
+            what = f"read {self.file}" if self.is_linked else f"store weights in {self.directory}"
+            raise WeightsUnreadableError(f"cannot {what}: {error.strerror or error}") from error
+
+    def _require_written(self, header: bytes) -> None:
+        with self.file.open("rb", buffering=0) as file:
+            size = len(header) + self._layout.size_bytes
+            if file.read(len(header)) != header or self.file.stat().st_size < size:
+                raise WeightsUnreadableError(f"{self.file} is not complete")
+
+
+async def _next(stream: AsyncIterator[Part], idle_s: float) -> Part | None:
+    async with asyncio.timeout(idle_s):
+        return await anext(stream, None)
+
+
+def _abandoned(creating: asyncio.Future[Spool]) -> None:
+    """Delete a spool that was created after its caller had been cancelled."""
+    if not creating.cancelled() and creating.exception() is None:
+        creating.result().remove()
 
 
 def _write_all(descriptor: int, data: bytes, position: int) -> None:

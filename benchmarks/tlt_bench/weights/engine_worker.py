@@ -21,7 +21,7 @@ STOP_S = 20.0
 POLL_S = 0.2
 
 
-class DraftingEngine(SglangEngine):
+class _DraftingEngine(SglangEngine):
     """Drafts in every round, so that each round's drafts are counted."""
 
     async def start(self) -> EngineInfo:
@@ -72,7 +72,7 @@ def main(model: str, drafter: str, run_dir: str, announced: str) -> None:
 
     # As `tlt serve worker`: under the policy that SGLang sets, only uvloop's loops start child processes.
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-    asyncio.run(live(config, DraftingEngine(config.model, config.engine), on_serving=announce))
+    asyncio.run(live(config, _DraftingEngine(config.model, config.engine), on_serving=announce))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from tlt_worker.checkpoints.finite import FiniteCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class _Setup:
     """A number of workers, and whether each has a file system of its own."""
 
     workers: int
@@ -41,7 +41,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class _Round:
     """A raw copy and the update after it."""
 
     update_s: float
@@ -49,12 +49,12 @@ class Round:
 
 
 SETUPS = (
-    Setup(workers=1),
-    Setup(workers=2),
-    Setup(workers=4),
-    Setup(workers=8),
-    Setup(workers=1, apart=True),
-    Setup(workers=8, apart=True),
+    _Setup(workers=1),
+    _Setup(workers=2),
+    _Setup(workers=4),
+    _Setup(workers=8),
+    _Setup(workers=1, apart=True),
+    _Setup(workers=8, apart=True),
 )
 TENSOR_BYTES = 32 * 2**20
 READY_S = 60.0
@@ -106,11 +106,11 @@ def _weights(megabytes: int) -> State:
     return {f"layer.{index}": random.random(TENSOR_BYTES // 4, dtype=np.float32) for index in range(count)}
 
 
-async def _measure(weights: State, repeats: int, scratch: Path) -> dict[str, list[Round]]:
+async def _measure(weights: State, repeats: int, scratch: Path) -> dict[str, list[_Round]]:
     return {setup.name: await _rounds(weights, setup, repeats, scratch / setup.name) for setup in SETUPS}
 
 
-async def _rounds(weights: State, setup: Setup, repeats: int, scratch: Path) -> list[Round]:
+async def _rounds(weights: State, setup: _Setup, repeats: int, scratch: Path) -> list[_Round]:
     async with AsyncExitStack() as parts:
         parts.callback(shutil.rmtree, scratch)  # the next setup finds the same free memory
         directories = [scratch / f"worker-{number}" for number in range(setup.workers)]
@@ -137,7 +137,7 @@ async def _rounds(weights: State, setup: Setup, repeats: int, scratch: Path) -> 
             if result.workers != setup.workers:
                 raise RuntimeError(f"{result.workers} of {setup.workers} workers took part")
             if version > 1:  # the first round opens connections and fills caches
-                rounds.append(Round(update_s=update_s, copy_s=copy_s))
+                rounds.append(_Round(update_s=update_s, copy_s=copy_s))
     return rounds
 
 

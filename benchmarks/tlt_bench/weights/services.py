@@ -17,7 +17,7 @@ import grpc
 from tlt_bench.simulated_engine import SimulatedEngine
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.rpc.server import Service, serving
-from tlt_common.weights.heap import keep_message_buffers
+from tlt_common.weights.message_buffers import keep_message_buffers
 from tlt_common.wire import rollout as wire
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import live as gateway_live
@@ -30,7 +30,7 @@ FILES = 2
 """Files a raw receiver keeps: the newest and the one before, as a gateway does."""
 
 
-class UnmeasuredEngine(SimulatedEngine):
+class _UnmeasuredEngine(SimulatedEngine):
     """Accepts weights of any shape after reading their headers, and loads nothing: loading is not measured."""
 
     async def check_weights(self, directory: Path) -> int:
@@ -93,7 +93,7 @@ async def worker(directory: Path, number: int, apart: bool, announce: Callable[[
         run_dir=directory,
         trainer=TrainerSettings(enabled=False),
     )
-    await worker_live(config, UnmeasuredEngine(), on_serving=announce)
+    await worker_live(config, _UnmeasuredEngine(), on_serving=announce)
 
 
 @asynccontextmanager

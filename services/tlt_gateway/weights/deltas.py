@@ -2,15 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.piece_log import PieceLog
-from tlt_common.weights.received_spool import ReceivedSpool
-from tlt_common.weights.room import SpoolRoom
+from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.weights.trainer_stream import received
 from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
@@ -18,65 +16,32 @@ from tlt_gateway.workers.worker_pool import WorkerPool
 log = get_logger(__name__)
 
 
-class Deltas:
+@asynccontextmanager
+async def folded(
+    pool: WorkerPool, store: ReleaseStore, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
+) -> AsyncIterator[AsyncIterator[TensorChunk]]:
     """
-    Lets a worker fold changes into the weights it serves.
+    Receive changes of a release, or let a worker read them from `uri`; yield the whole weights as they arrive.
 
-    Every worker has the weights it serves in files, wherever they were published; gateways may not. What comes back is
-    an update like any other: workers that join later, and gateways that restart, know of no changes.
+    A worker folds them into the weights it serves: every worker has these in files, wherever they were published;
+    gateways may not. What comes back is an update like any other: workers that join later, and gateways that restart,
+    know of no changes.
+
+    Raises:
+        WeightsError: The changes are malformed, or do not fit the release.
+        WeightsUnreadableError: No worker can read them.
+        StaleVersionError: No worker serves the release any more.
+        UnavailableError: None that does is available.
     """
-
-    def __init__(self, pool: WorkerPool, directory: Path, room: SpoolRoom) -> None:
-        self._pool = pool
-        self._directory = directory
-        self._room = room
-
-    @asynccontextmanager
-    async def folded(
-        self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
-    ) -> AsyncIterator[AsyncIterator[TensorChunk]]:
-        """
-        Receive changes of a release, or let a worker read them from `uri`; yield the whole weights as they arrive.
-
-        Raises:
-            WeightsError: The changes are malformed, or do not fit the release.
-            WeightsUnreadableError: No worker can read them.
-            StaleVersionError: No worker serves the release any more.
-            UnavailableError: None that does is available.
-        """
-        if uri is not None:
-            yield self._whole(base, uri, None)
-            return
-        incoming = await ReceivedSpool.begin(self._directory, max_bytes=self._room.limit()[0])
-        try:
-            await received(incoming, changes)
-            yield self._whole(base, None, incoming.log)
-        finally:
-            incoming.discard("the changes were folded")
-
-    async def _whole(self, base: ReleaseId, uri: str | None, changes: PieceLog | None) -> AsyncIterator[TensorChunk]:
-        error: TltError = UnavailableError(f"no worker that serves {base} is available")
-        for worker in self._serving(base):
-            has_begun = False
-            try:
-                async for chunk in worker.remote.fold(base, uri, changes.follow() if changes else None):
-                    has_begun = True
-                    yield chunk
-            except (UnavailableError, WeightsUnreadableError) as lost:
-                if has_begun:
-                    raise
-                log.warning("not_folded", worker=worker.name, error=lost.message)
-                error = lost
-            else:
-                return
-        raise error
-
-    def _serving(self, base: ReleaseId) -> list[PooledWorker]:
-        return [
-            worker
-            for worker in self._pool.workers
-            if worker.answers and worker.info is not None and worker.info.served.id == base
-        ]
+    if uri is not None:
+        yield _whole(pool, base, uri, None)
+        return
+    incoming = await store.begin()
+    try:
+        await received(incoming, changes)
+        yield _whole(pool, base, None, incoming.log)
+    finally:
+        incoming.discard("the changes were folded")
 
 
 def require_base(base: PolicyVersion, served: ReleaseId) -> None:
@@ -91,3 +56,31 @@ def require_base(base: PolicyVersion, served: ReleaseId) -> None:
             f"base_version is {base}; served: {served.version}. Publish changes of that, or whole weights",
             field="header.base_version",
         )
+
+
+async def _whole(
+    pool: WorkerPool, base: ReleaseId, uri: str | None, changes: PieceLog | None
+) -> AsyncIterator[TensorChunk]:
+    error: TltError = UnavailableError(f"no worker that serves {base} is available")
+    for worker in _serving(pool, base):
+        has_begun = False
+        try:
+            async for chunk in worker.remote.fold(base, uri, None if changes is None else changes.follow()):
+                has_begun = True
+                yield chunk
+        except (UnavailableError, WeightsUnreadableError) as lost:
+            if has_begun:
+                raise
+            log.warning("not_folded", worker=worker.name, error=lost.message)
+            error = lost
+        else:
+            return
+    raise error
+
+
+def _serving(pool: WorkerPool, base: ReleaseId) -> list[PooledWorker]:
+    return [
+        worker
+        for worker in pool.workers
+        if worker.answers and worker.info is not None and worker.info.served.id == base
+    ]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from typing import Never
 
 from tlt_common.changes import Changes
@@ -13,15 +12,14 @@ from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, Weig
 from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_common.weights.received_spool import ReceivedSpool
-from tlt_common.weights.room import SpoolRoom
+from tlt_common.weights.spool import Spool
 from tlt_common.weights.update_key import generated_key
-from tlt_gateway.weights.deltas import Deltas, require_base
+from tlt_gateway.weights.deltas import folded, require_base
 from tlt_gateway.weights.joins import Joins
 from tlt_gateway.weights.release import FIRST, Release
 from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.weights.trainer_stream import received, require_alone
-from tlt_gateway.weights.two_phases import TwoPhases
+from tlt_gateway.weights.two_phases import install
 from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 
@@ -44,9 +42,7 @@ class WeightsFanout:
         self,
         pool: WorkerPool,
         store: ReleaseStore,
-        room: SpoolRoom,
         *,
-        spool_shared: bool,
         straggler_s: float,
         over: Callable[[PolicyVersion, float, int | None], object] = lambda *_: None,
     ) -> None:
@@ -54,19 +50,14 @@ class WeightsFanout:
         Args:
             pool: The workers.
             store: Where releases are kept.
-            room: How much room they have.
-            spool_shared: Whether workers read streamed weights from the store's directory.
             straggler_s: Seconds to wait for the remaining workers.
             over: Called after every update with its version, the loop time of its beginning, and the number of workers
                 that switched; None: it failed.
         """
         self._pool = pool
         self._store = store
-        self._spool_shared = spool_shared
         self._over = over
-        self._room = room
-        self._deltas = Deltas(pool, store.directory, room)
-        self._phases = TwoPhases(pool, straggler_s=straggler_s)
+        self._straggler_s = straggler_s
         self._joins = Joins(pool)
         self._release = FIRST
         self._previous = FIRST
@@ -151,8 +142,8 @@ class WeightsFanout:
         if update.uri is not None:
             return await self._from_source(release, update.uri)
         self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
-        self._room.require(update.size_bytes)
-        incoming = await ReceivedSpool.begin(self._store.directory, max_bytes=self._room.limit()[0])
+        self._store.require_space(update.size_bytes)
+        incoming = await self._store.begin()
         if release.version == self._release.id.version:
             return await self._compared(release, incoming, tensors)
         return await self._streamed(release, incoming, tensors)
@@ -174,8 +165,8 @@ class WeightsFanout:
         if release.version == base.version:
             raise self._not_newer(release)
         self._previous.remove()
-        async with self._deltas.folded(base, uri, changes) as tensors:
-            incoming = await ReceivedSpool.begin(self._store.directory, max_bytes=self._room.limit()[0])
+        async with folded(self._pool, self._store, base, uri, changes) as tensors:
+            incoming = await self._store.begin()
             return await self._streamed(release, incoming, tensors, base=base)
 
     async def _from_source(self, release: ReleaseId, uri: str) -> int:
@@ -185,7 +176,7 @@ class WeightsFanout:
             return self._count(self._release.id)
         return await self._changes.do(lambda: self._install(Release(id=release, uri=uri)))
 
-    async def _compared(self, release: ReleaseId, incoming: ReceivedSpool, tensors: AsyncIterator[TensorChunk]) -> int:
+    async def _compared(self, release: ReleaseId, incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> int:
         """Accept an update of the served version under another key if its tensors are the served ones."""
         try:
             await received(incoming, tensors)
@@ -198,15 +189,13 @@ class WeightsFanout:
     async def _streamed(
         self,
         release: ReleaseId,
-        incoming: ReceivedSpool,
+        incoming: Spool,
         tensors: AsyncIterator[TensorChunk],
         *,
         base: ReleaseId | None = None,
     ) -> int:
         """Receive tensors while the workers receive them, too."""
-        arriving = Release(
-            id=release, spool=incoming.spool.locked, log=incoming.log, shared=self._spool_shared, base=base
-        )
+        arriving = Release(id=release, spool=incoming.locked, log=incoming.log, shared=self._store.shared, base=base)
         try:
             async with asyncio.TaskGroup() as group:
                 installed = group.create_task(self._changes.do(lambda: self._install(arriving, incoming)))
@@ -219,16 +208,14 @@ class WeightsFanout:
             raise errors.exceptions[0] from None
         return installed.result()
 
-    async def _install(self, release: Release, incoming: ReceivedSpool | None = None) -> int:
+    async def _install(self, release: Release, incoming: Spool | None = None) -> int:
         """Run both phases; return how many workers switched."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._installing[release.id] = done
         try:
             self._require_newer(release.id)
             self._require_base(release.base)
-            staged = await self._phases.stage(release, incoming)
-            release = replace(release, id=staged.id)
-            committed = await self._phases.commit(release, staged.workers)
+            release, committed = await install(self._pool, release, incoming, straggler_s=self._straggler_s)
         except BaseException as error:
             if isinstance(error, TltError):
                 done.set_exception(error)

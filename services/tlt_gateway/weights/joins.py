@@ -8,7 +8,6 @@ from tlt_common.errors import TltError, UnavailableError, WeightsError, WeightsU
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.weights.release import Release
-from tlt_gateway.weights.stage_chain import staged_by_link
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 
@@ -68,7 +67,7 @@ class Joins:
         return True
 
     async def _stage(self, worker: PooledWorker, release: Release) -> bool:
-        if release.source is None and await staged_by_link(worker, release, joining=True):
+        if release.source is None and await release.staged_by_link(worker, joining=True):
             return True
         peers = [
             peer.address

@@ -2,18 +2,20 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from tlt_common.documents import json_of
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import ReleaseId
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseId
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.checkpoint import pieces_in
+from tlt_common.weights.layout import FILE_NAME
 from tlt_common.weights.locked_directory import LockedDirectory, abandoned
 from tlt_common.weights.piece_log import PieceLog
-from tlt_common.weights.spool import FILE_NAME
+from tlt_common.weights.spool import Spool, fitting
 from tlt_common.whole_file import write_whole
 from tlt_gateway.weights.release import Release
 
@@ -24,14 +26,58 @@ MANIFEST = "release.json"
 
 class ReleaseStore:
     """
-    A directory of spools, each with a manifest once its release is served. Methods block: call them in a thread.
+    A directory of spools, each with a manifest once its release is served.
 
-    Gateways may share the directory: each locks its own spools.
+    Gateways may share the directory: each locks its own spools. `recover` and `keep` block: call them in a thread.
+
+    Args:
+        directory: The directory; it may be missing.
+        shared: Whether workers read the spools at the same path.
+        max_bytes: Maximum size of weights.
+        volume_bytes: Size of the volume, if it is smaller than its file system; None: the file system's.
     """
 
-    def __init__(self, directory: Path, *, shared: bool) -> None:
+    def __init__(
+        self, directory: Path, *, shared: bool, max_bytes: int = MAX_WEIGHTS_BYTES, volume_bytes: int | None = None
+    ) -> None:
         self.directory = directory
-        self._shared = shared
+        self.shared = shared
+        self._max_bytes = max_bytes
+        self._volume_bytes = volume_bytes
+
+    async def begin(self) -> Spool:
+        """
+        Create a spool for the next weights.
+
+        Raises:
+            WeightsUnreadableError: The disk is full or fails.
+        """
+        return await Spool.begin(self.directory, max_bytes=self.limit()[0])
+
+    def limit(self) -> tuple[int, str]:
+        """Return the maximum size of the next weights in bytes, and where it comes from."""
+        bounds = [(self._max_bytes, "on any volume")]
+        if (fitted := fitting(self._max_bytes, volume_bytes=self._volume_bytes)) < self._max_bytes:
+            bounds.append((fitted, f"half of the volume of {self.directory} (spool_bytes)"))
+        existing = next((it for it in (self.directory, *self.directory.parents) if it.is_dir()), None)
+        if existing is not None:
+            bounds.append((shutil.disk_usage(existing).free, f"what is free in {self.directory}"))
+        return min(bounds)
+
+    def require_space(self, size_bytes: int) -> None:
+        """
+        Check that announced weights fit.
+
+        Raises:
+            WeightsError: They do not; the message has both figures.
+        """
+        limit, why = self.limit()
+        if size_bytes > limit:
+            raise WeightsError(
+                f"the weights have {size_bytes} bytes; the maximum is {limit}, {why}. Publish a directory "
+                "instead, or enlarge the volume",
+                field="header.size_bytes",
+            )
 
     def recover(self) -> Release | None:
         """Take over what processes that have ended left here: return the greatest release, delete the rest."""
@@ -87,7 +133,7 @@ class ReleaseStore:
                 log_of_all = PieceLog.of(
                     pieces_in(locked.directory), file=locked.directory / FILE_NAME, digest=release.id.digest
                 )
-                release = replace(release, log=log_of_all, shared=self._shared)
+                release = replace(release, log=log_of_all, shared=self.shared)
         except (OSError, ValueError, KeyError, TypeError, WeightsError) as error:
             log.warning("release_unreadable", directory=str(locked.directory), error=str(error))
             return None

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from tlt_common.domain.weights import TensorChunk, plain_name
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
-from tlt_common.weights.received_spool import IDLE_S, ReceivedSpool
+from tlt_common.weights.spool import IDLE_S, Spool
 
 
-async def received(incoming: ReceivedSpool, tensors: AsyncIterator[TensorChunk]) -> None:
+async def received(incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> None:
     """
     Receive tensors to the end of the stream, and complete the file.
 

@@ -1,12 +1,17 @@
-"""The two phases of an update: all workers stage the weights, then all switch, and none waits long for the slowest."""
+"""
+The two phases of an update: all workers stage the weights, then all switch, and none waits long for the slowest.
+
+Only a refusal of the weights themselves, or another update that wins, stops an update. A worker that is unreachable,
+late, or cannot read or store the weights is left behind, and joins later.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from tlt_common.domain.fleet import WorkerInfo
-from tlt_common.domain.weights import ReleaseId, Staged
+from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import (
     InvalidRequestError,
     StaleVersionError,
@@ -18,9 +23,8 @@ from tlt_common.errors import (
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict
-from tlt_common.weights.received_spool import ReceivedSpool
+from tlt_common.weights.spool import Spool
 from tlt_gateway.weights.release import Release
-from tlt_gateway.weights.stage_chain import StageChain
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 
@@ -29,108 +33,90 @@ log = get_logger(__name__)
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRelease:
-    """A release and the workers that are ready to switch to it."""
-
-    id: ReleaseId
-    """With the digest of what was staged."""
-    workers: tuple[PooledWorker, ...]
-
-
-class TwoPhases:
+async def install(
+    pool: WorkerPool, release: Release, incoming: Spool | None, *, straggler_s: float
+) -> tuple[Release, dict[PooledWorker, WorkerInfo]]:
     """
-    Updates workers together.
+    Update all workers to a release; return it with its digest, and the workers that switched with their new state.
 
-    Only a refusal of the weights themselves, or another update that wins, stops an update. A worker that is
-    unreachable, late, or cannot read or store the weights is left behind, and joins later.
+    Args:
+        pool: The workers.
+        release: The release.
+        incoming: The spool in which the release arrives; None if workers read it from a source.
+        straggler_s: As for `each`, in both phases.
+
+    Raises:
+        WeightsError: A worker, named in the message, refused the weights. They are discarded everywhere.
+        StaleVersionError: Another update won.
+        UnavailableError: No worker is available.
+        TltError: No worker could switch.
     """
+    digest, staged = await _stage(pool, release, incoming, straggler_s)
+    release = replace(release, id=replace(release.id, digest=digest))
+    outcomes = await each(staged, lambda worker: worker.remote.commit(release.id), straggler_s=straggler_s)
+    committed = {
+        worker: replace(worker.info, policy_version=release.id.version, release=release.served)
+        for worker, outcome in outcomes.items()
+        if outcome is None and worker.info is not None
+    }
+    _leave_behind(pool, outcomes, phase="commit")
+    if not committed:
+        raise _first_error(outcomes)
+    return release, committed
 
-    def __init__(self, pool: WorkerPool, *, straggler_s: float) -> None:
-        self._pool = pool
-        self._straggler_s = straggler_s
 
-    async def stage(self, release: Release, incoming: ReceivedSpool | None) -> StagedRelease:
-        """
-        Stage the weights; if a worker refuses them, discard them everywhere.
-
-        Raises:
-            WeightsError: A worker, named in the message, refused the weights.
-            StaleVersionError: Another update won.
-            UnavailableError: No worker is available.
-        """
-        workers = self._participants()
-        if not workers:
-            raise UnavailableError("no worker is available for the weights update")
-        if incoming is not None and release.shared:
+async def _stage(
+    pool: WorkerPool, release: Release, incoming: Spool | None, straggler_s: float
+) -> tuple[str, list[PooledWorker]]:
+    """Stage the weights; return their digest and the workers that did. If one refuses them, discard them everywhere."""
+    workers = _participants(pool)
+    if not workers:
+        raise UnavailableError("no worker is available for the weights update")
+    if incoming is not None and release.shared:
+        await incoming.log.until_complete()
+    chain = _Chain(release, workers)
+    outcomes = await each(chain.workers, chain.stage, straggler_s=straggler_s, vetoes=_vetoes)
+    staged = {worker: outcome for worker, outcome in outcomes.items() if isinstance(outcome, Staged)}
+    try:
+        _raise_veto(outcomes)
+        if incoming is not None:
             await incoming.log.until_complete()
-        chain = StageChain(release, workers)
-        outcomes = await self._each(chain.workers, chain.stage, vetoes=_vetoes)
-        staged = {worker: outcome for worker, outcome in outcomes.items() if isinstance(outcome, Staged)}
-        try:
-            self._raise_veto(outcomes)
-            if incoming is not None:
-                await incoming.log.until_complete()
-            digest = incoming.digest if incoming is not None else next((s.digest for s in staged.values()), "")
-            for worker, found in list(staged.items()):
-                if contradict(found.digest, digest):
-                    raise WeightsError(f"worker {worker.name} read other weights than the others from {release.uri}")
-            if not staged:
-                raise _first_error(outcomes)
-        except TltError:
-            await self._each(workers, lambda worker: worker.remote.discard(release.id))
-            raise
-        self._leave_behind(outcomes, phase="stage")
-        return StagedRelease(id=replace(release.id, digest=digest), workers=tuple(staged))
-
-    async def commit(self, release: Release, workers: Iterable[PooledWorker]) -> dict[PooledWorker, WorkerInfo]:
-        """
-        Switch the workers; return those that did, with their new state.
-
-        Raises:
-            TltError: None did.
-        """
-        outcomes = await self._each(workers, lambda worker: worker.remote.commit(release.id))
-        committed = {
-            worker: replace(worker.info, policy_version=release.id.version, release=release.served)
-            for worker, outcome in outcomes.items()
-            if outcome is None and worker.info is not None
-        }
-        self._leave_behind(outcomes, phase="commit")
-        if not committed:
+        digest = incoming.digest if incoming is not None else next((s.digest for s in staged.values()), "")
+        for worker, found in staged.items():
+            if contradict(found.digest, digest):
+                raise WeightsError(f"worker {worker.name} read other weights than the others from {release.uri}")
+        if not staged:
             raise _first_error(outcomes)
-        return committed
+    except TltError:
+        await each(workers, lambda worker: worker.remote.discard(release.id), straggler_s=straggler_s)
+        raise
+    _leave_behind(pool, outcomes, phase="stage")
+    return digest, list(staged)
 
-    def _participants(self) -> list[PooledWorker]:
-        """Return the workers that serve requests. One that is joining would delay all; it is brought forward later."""
-        answering = [worker for worker in self._pool.workers if worker.answers]
-        return [worker for worker in answering if worker.state is not PooledState.BEHIND] or answering
 
-    async def _each(
-        self,
-        workers: Iterable[PooledWorker],
-        call: Callable[[PooledWorker], Awaitable[Result]],
-        *,
-        vetoes: Callable[[TltError], bool] = lambda _error: False,
-    ) -> dict[PooledWorker, Result | TltError]:
-        return await each(workers, call, straggler_s=self._straggler_s, vetoes=vetoes)
+def _participants(pool: WorkerPool) -> list[PooledWorker]:
+    """Return the workers that serve requests. One that is joining would delay all; it is brought forward later."""
+    answering = [worker for worker in pool.workers if worker.answers]
+    return [worker for worker in answering if worker.state is not PooledState.BEHIND] or answering
 
-    def _raise_veto(self, outcomes: Mapping[PooledWorker, Staged | TltError]) -> None:
-        for worker, outcome in outcomes.items():
-            if isinstance(outcome, TltError) and _vetoes(outcome):
-                metrics.GATEWAY_UPDATE_FAILURES.labels(phase="stage").inc()
-                raise _named(worker, outcome)
 
-    def _leave_behind(self, outcomes: Mapping[PooledWorker, object], *, phase: str) -> None:
-        for worker, outcome in outcomes.items():
-            if not isinstance(outcome, TltError):
-                continue
-            metrics.GATEWAY_UPDATE_FAILURES.labels(phase=phase).inc()
-            log.error("left_behind", worker=worker.name, phase=phase, error=outcome.message)
-            if worker.info is None or isinstance(outcome, UnavailableError):
-                self._pool.lose(worker, outcome.message)
-            else:
-                self._pool.behind(worker, worker.info)
+def _raise_veto(outcomes: Mapping[PooledWorker, Staged | TltError]) -> None:
+    for worker, outcome in outcomes.items():
+        if isinstance(outcome, TltError) and _vetoes(outcome):
+            metrics.GATEWAY_UPDATE_FAILURES.labels(phase="stage").inc()
+            raise _named(worker, outcome)
+
+
+def _leave_behind(pool: WorkerPool, outcomes: Mapping[PooledWorker, object], *, phase: str) -> None:
+    for worker, outcome in outcomes.items():
+        if not isinstance(outcome, TltError):
+            continue
+        metrics.GATEWAY_UPDATE_FAILURES.labels(phase=phase).inc()
+        log.error("left_behind", worker=worker.name, phase=phase, error=outcome.message)
+        if worker.info is None or isinstance(outcome, UnavailableError):
+            pool.lose(worker, outcome.message)
+        else:
+            pool.behind(worker, worker.info)
 
 
 def _vetoes(error: TltError) -> bool:
@@ -187,3 +173,84 @@ async def each(
             task.cancel()
     late = f"not done {straggler_s:g} s after the first worker"
     return {worker: UnavailableError(late) if task.cancelled() else task.result() for worker, task in tasks.items()}
+
+
+class _Chain:
+    """
+    One release and the workers that are to stage it.
+
+    Workers that share a file system with the gateway link its file. Otherwise the gateway sends tensors to the first
+    worker only; every other one fetches them from its predecessors, the nearest first, or links a
+    predecessor's file. A worker that cannot, or whose predecessors have all failed, receives them from the gateway.
+    """
+
+    def __init__(self, release: Release, workers: Sequence[PooledWorker]) -> None:
+        self._release = release
+        # Neighbors in the list are often neighbors in the network, too.
+        self._workers = sorted(workers, key=lambda worker: worker.address)
+        self._failed: set[PooledWorker] = set()
+        self._failure = asyncio.Event()
+
+    @property
+    def workers(self) -> list[PooledWorker]:
+        """The workers, in the order of the chain."""
+        return self._workers
+
+    async def stage(self, worker: PooledWorker) -> Staged:
+        """
+        Stage the release on one worker.
+
+        Raises:
+            TltError: It could not be reached, could not read or store the weights, or refused them.
+        """
+        try:
+            return await self._stage(worker)
+        except BaseException:
+            self._failed.add(worker)
+            failure, self._failure = self._failure, asyncio.Event()
+            failure.set()
+            raise
+
+    async def _stage(self, worker: PooledWorker) -> Staged:
+        if not self._release.is_streamed:
+            return await worker.remote.stage(self._release.order())
+        if staged := await self._release.staged_by_link(worker):
+            return staged
+        before = self._workers[: self._workers.index(worker)]
+        if before and (staged := await self._from_peers(worker, before)):
+            return staged
+        direct = self._release.direct()
+        assert direct is not None  # noqa: S101 - it is streamed
+        return await worker.remote.stage(*direct)
+
+    async def _from_peers(self, worker: PooledWorker, before: Sequence[PooledWorker]) -> Staged | None:
+        """Stage the release from predecessors; return None if that failed or all of them have."""
+        order = self._release.order(*(peer.address for peer in reversed(before)))
+        async with asyncio.TaskGroup() as group:
+            alone = group.create_task(self._until_failed(before), name=f"predecessors of {worker.name}")
+            staging = group.create_task(_outcome(worker, order), name=f"stage {worker.name}")
+            await asyncio.wait({alone, staging}, return_when=asyncio.FIRST_COMPLETED)
+            alone.cancel()
+            if not staging.done():
+                staging.cancel()
+        if staging.cancelled():
+            log.warning("predecessors_failed", worker=worker.name)
+            return None
+        outcome = staging.result()
+        if isinstance(outcome, WeightsUnreadableError):
+            log.warning("peers_failed", worker=worker.name, error=outcome.message)
+            return None
+        if isinstance(outcome, TltError):
+            raise outcome
+        return outcome
+
+    async def _until_failed(self, workers: Sequence[PooledWorker]) -> None:
+        while not self._failed.issuperset(workers):
+            await self._failure.wait()
+
+
+async def _outcome(worker: PooledWorker, order: StageOrder) -> Staged | TltError:
+    try:
+        return await worker.remote.stage(order)
+    except TltError as error:
+        return error

@@ -12,7 +12,6 @@ import numpy as np
 
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
-from tlt_common.weights.checkpoint import Piece
 
 _BLOCK_BYTES = 2**18
 """What is looked at twice stays in a core's cache."""
@@ -52,17 +51,6 @@ class FiniteCheck:
             if rest := len(data) % size:
                 self._cut[chunk.name], data = data[-rest:], data[:-rest]
         require_finite(chunk.name, chunk.dtype, data)
-
-    def piece(self, piece: Piece) -> None:
-        """
-        Read a piece and look at it. Blocks on disk reads.
-
-        Raises:
-            OSError: As for `Piece.read`.
-            WeightsError: As for `chunk`.
-        """
-        if piece.dtype in _FIRST:
-            self.chunk(piece.read())
 
 
 def require_finite(name: str, dtype: str, data: bytes | memoryview) -> None:

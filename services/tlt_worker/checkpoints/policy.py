@@ -54,7 +54,7 @@ def read_headers(directory: Path) -> dict[str, TensorHeader]:
         WeightsError: The directory has no weights, or they are damaged or ambiguous.
     """
     try:
-        return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for _, entry in entries_in(directory)}
+        return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for entry in entries_in(directory)}
     except OSError as error:
         raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
 
@@ -237,7 +237,7 @@ class ModelTensors:
             raise WeightsError(
                 f"{HEAD} was sent without an embedding to compare it with; omit {HEAD}, which config.json ties"
             )
-        entries = {entry.name: (file, entry) for file, entry in entries_in(directory)}
+        entries = {entry.name: entry for entry in entries_in(directory)}
         require_equal(entries[HEAD], entries[self.embedding])
 
     def _instead(self, offered: Iterable[str]) -> str:
@@ -262,7 +262,9 @@ def _apart(headers: Mapping[str, TensorHeader]) -> dict[str, TensorHeader]:
     found: dict[str, TensorHeader] = {}
     for name, header in headers.items():
         parts = parts_of(name, header.shape)
-        found |= {part.name: TensorHeader(dtype=header.dtype, shape=part.shape) for part in parts} or {name: header}
+        found |= {part: TensorHeader(dtype=header.dtype, shape=shape) for part, shape in parts.items()} or {
+            name: header
+        }
     return found
 
 

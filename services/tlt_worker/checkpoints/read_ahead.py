@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_common.weights.checkpoint import entries_in
-from tlt_common.weights.safetensors_file import TensorEntry
+from tlt_common.weights.safetensors_file import Piece
 from tlt_worker.checkpoints.finite import require_finite
 
 PARALLEL_READS = 8
@@ -21,7 +21,7 @@ BUFFER_BYTES = 2**23
 class _Range:
     """Some bytes of a tensor."""
 
-    entry: TensorEntry
+    entry: Piece
     start: int
     end: int
 
@@ -55,12 +55,13 @@ def require_numbers(model: Path) -> None:
 def _parts(directory: Path) -> Iterator[tuple[Path, list[_Range]]]:
     """Yield ranges of one file, of about `PART_BYTES` together: a mixture of experts has 40,000 tensors."""
     last, ranges, held = Path(), list[_Range](), 0
-    for file, entry in entries_in(directory):
-        for start in range(entry.start, entry.end, PART_BYTES):
-            if ranges and (file != last or held >= PART_BYTES):
+    for entry in entries_in(directory):
+        entry_end = entry.position + entry.length
+        for start in range(entry.position, entry_end, PART_BYTES):
+            if ranges and (entry.file != last or held >= PART_BYTES):
                 yield last, ranges
                 ranges, held = [], 0
-            last, end = file, min(entry.end, start + PART_BYTES)
+            last, end = entry.file, min(entry_end, start + PART_BYTES)
             ranges.append(_Range(entry=entry, start=start, end=end))
             held += end - start
     if ranges:

@@ -43,6 +43,5 @@ def split(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
     if not parts:
         yield name, tensor
         return
-    elements = tensor.reshape(-1)
-    for part in parts:
-        yield part.name, elements[part.first : part.first + part.count].view(part.shape)
+    (shape,) = set(parts.values())
+    yield from zip(parts, tensor.reshape(len(parts), *shape), strict=True)

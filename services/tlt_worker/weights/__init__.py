@@ -1,5 +1,5 @@
 """
 Weights of the policy: fetched or received, staged, served.
 
-`Worker` assembles `ServedWeights`, `Staging`, `WeightPeers` and `DeltaFolding`.
+`Worker` assembles `ServedWeights`, `Staging` and `DeltaFolding`.
 """

@@ -10,9 +10,10 @@ from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsUnreadableError
 from tlt_common.weights.experts import are_served_apart
 from tlt_common.weights.locked_directory import LockedDirectory
-from tlt_common.weights.received_spool import IDLE_S, ReceivedSpool
+from tlt_common.weights.spool import IDLE_S, Spool
 from tlt_common.weights.tied_head import HEAD, is_tied
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.weights.deltas import folded
 from tlt_worker.weights.source import WeightSources, is_remote
 
 
@@ -68,7 +69,7 @@ class DeltaFolding:
     async def _streamed(
         self, base: ReleaseId, changes: AsyncIterator[TensorChunk]
     ) -> AsyncGenerator[TensorChunk, None]:
-        incoming = await ReceivedSpool.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
+        incoming = await Spool.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
         try:
             await incoming.receive(changes)
             await incoming.finish()
@@ -80,8 +81,6 @@ class DeltaFolding:
             incoming.discard("the changes were folded")
 
     async def _folded(self, base: ReleaseId, changes: Path) -> AsyncIterator[TensorChunk]:
-        from tlt_worker.weights.deltas import folded  # imports numpy
-
         self._require_served(base)
         is_tied, splits_experts = self._rules
         chunks = folded(self._served()[1], changes, without=HEAD if is_tied else "", splits_experts=splits_experts)

@@ -1,7 +1,7 @@
 """Folds changes of weights into the weights that they change: pure, but for reading files."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 
 from tlt_common.domain.weights import INDICES, VALUES, TensorChunk
 from tlt_common.errors import WeightsError
-from tlt_common.weights.checkpoint import Piece, entries_in, pieces_of
+from tlt_common.weights.checkpoint import entries_in, pieces_of
 from tlt_common.weights.experts import entries_apart, parts_of, require_one_spelling, require_stacks, stack_shape
-from tlt_common.weights.safetensors_file import DTYPE_BYTES, TensorEntry
+from tlt_common.weights.safetensors_file import DTYPE_BYTES, Piece
 
-Place: TypeAlias = tuple[Path, TensorEntry]
-"""A tensor in a file."""
 HELD_CHANGES = 4
 """Tensors whose changed elements are held: the two stacks of a layer are each needed once per expert."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaElements:
+class _Elements:
     """Changed elements of a tensor, in ascending order."""
 
     indices: NDArray[np.int64]
@@ -31,34 +29,34 @@ class DeltaElements:
     """As unsigned integers of their size: bits are copied, not numbers."""
 
     @classmethod
-    def of(cls, target: TensorEntry, indices: Place, values: Place) -> "DeltaElements":
+    def of(cls, target: Piece, indices: Piece, values: Piece) -> "_Elements":
         """
         Read the changed elements of a tensor.
 
         Raises:
             WeightsError: They do not fit the tensor, or one comes twice.
         """
-        if values[1].dtype != target.dtype:
-            raise WeightsError(f"{values[1].name} has type {values[1].dtype}; the served tensor has {target.dtype}")
-        if indices[1].dtype != "I64" or len(indices[1].shape) != 1 or indices[1].shape != values[1].shape:
+        if values.dtype != target.dtype:
+            raise WeightsError(f"{values.name} has type {values.dtype}; the served tensor has {target.dtype}")
+        if indices.dtype != "I64" or len(indices.shape) != 1 or indices.shape != values.shape:
             raise WeightsError(
-                f"{indices[1].name} is {indices[1].dtype}{list(indices[1].shape)}, {values[1].name} has shape "
-                f"{list(values[1].shape)}; accepted: I64, one-dimensional, as many as values"
+                f"{indices.name} is {indices.dtype}{list(indices.shape)}, {values.name} has shape "
+                f"{list(values.shape)}; accepted: I64, one-dimensional, as many as values"
             )
         places = _read(indices, "<i8")
         order = np.argsort(places, kind="stable")
         places = places[order]
         count = prod(target.shape)
         if places.size and (places[0] < 0 or places[-1] >= count):
-            raise WeightsError(f"{indices[1].name} has {places[0]} to {places[-1]}; accepted: 0 to {count - 1}")
+            raise WeightsError(f"{indices.name} has {places[0]} to {places[-1]}; accepted: 0 to {count - 1}")
         if places.size and bool(np.any(places[1:] == places[:-1])):
-            raise WeightsError(f"{indices[1].name} has duplicate indices; they must be unique")
+            raise WeightsError(f"{indices.name} has duplicate indices; they must be unique")
         return cls(indices=places, values=_read(values, f"<u{DTYPE_BYTES[target.dtype]}")[order])
 
-    def within(self, first: int, count: int) -> "DeltaElements":
+    def within(self, first: int, count: int) -> "_Elements":
         """Return those of a part of the tensor, which begins at element `first`."""
         begin, end = np.searchsorted(self.indices, (first, first + count))
-        return DeltaElements(indices=self.indices[begin:end] - first, values=self.values[begin:end])
+        return _Elements(indices=self.indices[begin:end] - first, values=self.values[begin:end])
 
     def folded(self, piece: Piece) -> TensorChunk:
         """Return a piece of the tensor with its changed elements."""
@@ -76,12 +74,12 @@ class DeltaElements:
 class _Changed:
     """Where the changed elements of a tensor are."""
 
-    target: TensorEntry
-    indices: Place
-    values: Place
+    target: Piece
+    indices: Piece
+    values: Piece
 
-    def read(self) -> DeltaElements:
-        return DeltaElements.of(self.target, self.indices, self.values)
+    def read(self) -> _Elements:
+        return _Elements.of(self.target, self.indices, self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +91,7 @@ class _ChangedPart:
     count: int
 
 
-_Changes: TypeAlias = Mapping[str, Place | _ChangedPart]
+_Changes: TypeAlias = Mapping[str, Piece | _ChangedPart]
 """What replaces served tensors, by their names."""
 
 
@@ -111,37 +109,37 @@ def folded(base: Path, changes: Path, *, without: str = "", splits_experts: bool
         OSError: A file cannot be read.
         WeightsError: A change does not fit.
     """
-    places = entries_in(base)
-    served = {entry.name: (file, entry) for file, entry in (entries_apart(places) if splits_experts else places)}
-    changed = _changes({entry.name: (file, entry) for file, entry in entries_in(changes)}, served, splits_experts)
+    entries = entries_in(base)
+    served = {entry.name: entry for entry in (entries_apart(entries) if splits_experts else entries)}
+    changed = _changes({entry.name: entry for entry in entries_in(changes)}, served, splits_experts)
     read = lru_cache(HELD_CHANGES)(_Changed.read)
-    for name, (file, entry) in served.items():
+    for name, entry in served.items():
         change = changed.get(name)
         if isinstance(change, _ChangedPart):
             elements = read(change.whole).within(change.first, change.count)
-            yield from (elements.folded(piece) for piece in pieces_of(file, entry))
+            yield from (elements.folded(piece) for piece in pieces_of(entry))
         elif change is not None or name != without:
-            yield from (piece.read() for piece in pieces_of(*(change or (file, entry))))
+            yield from (piece.read() for piece in pieces_of(change or entry))
 
 
-def _changes(sent: Mapping[str, Place], served: Mapping[str, Place], splits_experts: bool) -> _Changes:
+def _changes(sent: Mapping[str, Piece], served: Mapping[str, Piece], splits_experts: bool) -> _Changes:
     """Return what replaces each served tensor that changes, once every change is known to fit."""
-    shapes = {name: entry.shape for name, (_, entry) in served.items()}
+    shapes = {name: entry.shape for name, entry in served.items()}
     if splits_experts:
         require_one_spelling(map(_target_of, sent))
-        require_stacks(((name, entry.shape) for name, (_, entry) in sent.items()), shapes, whose="the served weights")
-    found: dict[str, Place | _ChangedPart] = {}
+        require_stacks(((name, entry.shape) for name, entry in sent.items()), shapes, whose="the served weights")
+    found: dict[str, Piece | _ChangedPart] = {}
     wholes: list[_Changed] = []
-    for name, place in sent.items():
+    for name, change in sent.items():
         target = _target_of(name)
         stack = stack_shape(target, shapes) if splits_experts else None
         if target not in served and stack is None:
             raise WeightsError(f"tensor {target} is not in the served weights and cannot be changed")
         if name == target:
-            found |= {entry.name: (file, entry) for file, entry in (entries_apart([place]) if stack else [place])}
-            if stack is None and place[1].shape != shapes[name]:
+            found |= {entry.name: entry for entry in (entries_apart([change]) if stack else [change])}
+            if stack is None and change.shape != shapes[name]:
                 raise WeightsError(
-                    f"tensor {name} has shape {list(place[1].shape)}; the served one has {list(shapes[name])}"
+                    f"tensor {name} has shape {list(change.shape)}; the served one has {list(shapes[name])}"
                 )
             continue
         if target in sent:
@@ -149,16 +147,17 @@ def _changes(sent: Mapping[str, Place], served: Mapping[str, Place], splits_expe
         if (target + INDICES) not in sent or (target + VALUES) not in sent:
             raise WeightsError(f"{name} was sent alone; send both {target}{INDICES} and {target}{VALUES}")
         if name.endswith(VALUES):
-            parts = {part.name: part.first for part in parts_of(target, stack)} if stack else {target: 0}
+            parts = list(parts_of(target, stack)) if stack else [target]
             whole = _Changed(
-                target=_whole(target, stack, [served[part][1] for part in parts]),
+                target=_whole(target, stack, [served[part] for part in parts]),
                 indices=sent[target + INDICES],
-                values=place,
+                values=change,
             )
             wholes.append(whole)
-            found |= {
-                part: _ChangedPart(whole=whole, first=first, count=prod(shapes[part])) for part, first in parts.items()
-            }
+            first = 0
+            for part in parts:
+                found[part] = _ChangedPart(whole=whole, first=first, count=prod(shapes[part]))
+                first += prod(shapes[part])
     for whole in wholes:
         whole.read()
     return found
@@ -168,17 +167,16 @@ def _target_of(name: str) -> str:
     return name.removesuffix(INDICES).removesuffix(VALUES)
 
 
-def _whole(target: str, stack: tuple[int, ...] | None, parts: list[TensorEntry]) -> TensorEntry:
+def _whole(target: str, stack: tuple[int, ...] | None, parts: list[Piece]) -> Piece:
     """Return a served tensor, or the stack of which served tensors are the parts."""
     if stack is None:
         return parts[0]
     if len(kinds := {part.dtype for part in parts}) > 1:
         raise WeightsError(f"the experts of {target} are served as {sorted(kinds)}; send them whole")
-    return TensorEntry(name=target, dtype=parts[0].dtype, shape=stack, start=0, end=0)
+    return replace(parts[0], name=target, shape=stack)  # the parts may be in several files
 
 
-def _read(place: Place, dtype: str) -> NDArray[Any]:
-    file, entry = place
-    with file.open("rb") as stream:
-        stream.seek(entry.start)
-        return np.frombuffer(stream.read(entry.end - entry.start), dtype)
+def _read(tensor: Piece, dtype: str) -> NDArray[Any]:
+    with tensor.file.open("rb") as stream:
+        stream.seek(tensor.position)
+        return np.frombuffer(stream.read(tensor.length), dtype)

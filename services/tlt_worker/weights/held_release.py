@@ -4,18 +4,25 @@ import asyncio
 from pathlib import Path
 
 from tlt_common.aio import Blocks
-from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseId, ServedRelease, SpoolFile, Staged
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsError
 from tlt_common.weights.checkpoint import pieces_in
-from tlt_common.weights.linked_spool import LinkedSpool
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
-from tlt_common.weights.received_spool import ReceivedSpool
+from tlt_common.weights.spool import Spool
+from tlt_worker.checkpoints.finite import FiniteCheck
 
 
 class HeldRelease:
     """
     A release and where its files are. Peers follow it from the moment it begins to arrive.
+
+    It may arrive in several attempts. A spool that is written is continued by the next one; what was only linked is not
+    ours, and is given up.
+
+    Args:
+        spool_dir: Where it is received; None if its files are there already.
+        max_bytes: Maximum size of what is received.
 
     Attributes:
         id: The release, with its digest once it is staged.
@@ -23,7 +30,7 @@ class HeldRelease:
         base: The release that must be served until the switch; None: any.
         directory: Directory of its files; None until it is staged.
         staged: Result of staging; None until it is staged.
-        incoming: The spool or linked file in which it arrives.
+        incoming: The spool in which it arrives.
         turn: Held by the call that receives the release; repeated calls wait for it.
         receiving: The part of that call which `remove` ends.
     """
@@ -32,6 +39,8 @@ class HeldRelease:
         self,
         release: ReleaseId,
         *,
+        spool_dir: Path | None = None,
+        max_bytes: int = MAX_WEIGHTS_BYTES,
         uri: str | None = None,
         directory: Path | None = None,
         base: ReleaseId | None = None,
@@ -41,8 +50,10 @@ class HeldRelease:
         self.base = base
         self.directory = directory
         self.staged: Staged | None = None
-        self.incoming: ReceivedSpool | LinkedSpool | None = None
+        self.incoming: Spool | None = None
         self.turn = asyncio.Lock()
+        self._spool_dir = spool_dir
+        self._max_bytes = max_bytes
         self._copy: LockedDirectory | None = None
         self._log: PieceLog | None = None
         self._arrived = asyncio.Event()
@@ -57,19 +68,40 @@ class HeldRelease:
     @property
     def is_copied(self) -> bool:
         """Whether this worker made a copy, which it deletes with the release."""
-        return isinstance(self.incoming, ReceivedSpool) or self._copy is not None
+        return self._written is not None or self._copy is not None
 
-    def arrive(self, incoming: ReceivedSpool | LinkedSpool) -> None:
-        """Let peers follow what arrives from now on."""
-        self.incoming, self._log = incoming, incoming.log
-        self._arrived.set()
+    @property
+    def pieces(self) -> int:
+        """Number of pieces after which the next attempt continues."""
+        return 0 if self._written is None else len(self._written.log)
 
-    def lose(self, why: str) -> None:
-        """Delete what has arrived, since the rest will not. Peers may ask again; they wait for the next attempt."""
-        if self.incoming is not None:
-            self.incoming.discard(why)
-            self.incoming, self._log = None, None
-            self._arrived.clear()
+    async def spool(self) -> Spool:
+        """
+        Return the spool to write the release to, with what arrived in an earlier attempt.
+
+        Raises:
+            WeightsUnreadableError: It cannot be created.
+        """
+        if (written := self._written) is not None:
+            return written
+        self._give_up("the release is received anew")
+        return self._arrive(await self._begun(None))
+
+    async def link(self, file: SpoolFile) -> Spool:
+        """
+        Link the file to which another process writes the release. What arrived before is deleted.
+
+        Raises:
+            WeightsUnreadableError: It cannot be linked; what arrived before stays.
+        """
+        linked = await self._begun(file)
+        self._give_up("the release is received anew")
+        return self._arrive(linked)
+
+    def lose_link(self, why: str) -> None:
+        """Give up what was linked: its owner, or the way to it, is lost."""
+        if self.incoming is not None and self.incoming.is_linked:
+            self._give_up(why)
 
     def copied(self, locked: LockedDirectory) -> None:
         """Delete this directory with the release."""
@@ -113,6 +145,28 @@ class HeldRelease:
             self.incoming.discard(why)
         if self._copy is not None:
             self._copy.remove()
+
+    @property
+    def _written(self) -> Spool | None:
+        """The spool in which it arrives, unless that is linked."""
+        return None if self.incoming is None or self.incoming.is_linked else self.incoming
+
+    async def _begun(self, source: SpoolFile | None) -> Spool:
+        assert self._spool_dir is not None  # noqa: S101 - it is to be received
+        return await Spool.begin(self._spool_dir, max_bytes=self._max_bytes, check=FiniteCheck().chunk, source=source)
+
+    def _arrive(self, incoming: Spool) -> Spool:
+        """Let peers follow what arrives from now on."""
+        self.incoming, self._log = incoming, incoming.log
+        self._arrived.set()
+        return incoming
+
+    def _give_up(self, why: str) -> None:
+        """Delete what has arrived, since the rest will not. Peers may ask again; they wait for the next attempt."""
+        if self.incoming is not None:
+            self.incoming.discard(why)
+            self.incoming, self._log = None, None
+            self._arrived.clear()
 
     async def _read(self) -> PieceLog:
         """Return the pieces of files that were found where they are."""

@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_common.domain.weights import ReleaseEnd, ReleaseId, SpoolFile, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
 from tlt_common.errors import TltError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import worker as wire
-from tlt_worker.weights.release_attempts import ReleaseAttempts
+from tlt_worker.weights.held_release import HeldRelease
 
 log = get_logger(__name__)
 
@@ -26,85 +26,79 @@ PAUSE_S = 0.1
 """Pause after all peers failed; they may not have heard of the release yet."""
 
 
-class WeightPeers:
+async def fetch(held: HeldRelease, addresses: Sequence[str], connect: Callable[[str], grpc.aio.Channel]) -> None:
     """
-    Other workers that have a release or are receiving it.
+    Receive a release from workers that have it or are receiving it, continuing after what has arrived. Does not finish
+    it.
 
-    A release is fetched from one peer at a time, the nearest upstream first; each worker passes pieces on as they
-    arrive, so that the time is nearly independent of the number of workers. If a peer is lost, the next one continues
-    at the piece that was reached. A peer on this machine offers its file to be linked instead.
+    It is fetched from one peer at a time, the nearest upstream first; each worker passes pieces on as they arrive, so
+    that the time is nearly independent of the number of workers. If a peer is lost, the next one continues at the piece
+    that was reached. A peer on this machine offers its file to be linked instead.
+
+    Raises:
+        WeightsUnreadableError: No peer provides the rest, or the disk is full.
     """
+    loop = asyncio.get_running_loop()
+    reached, progress_s = held.pieces, loop.time()
+    errors: dict[str, str] = {}
+    while loop.time() - progress_s < GIVE_UP_S:
+        for address in addresses:
+            try:
+                async with connect(address) as channel:
+                    await _fetch(held, wire.Stub(channel))
+            except WeightsUnreadableError:
+                raise
+            except WeightsError as error:  # this peer has the pieces in another order
+                raise WeightsUnreadableError(f"peer {address}: {error.message}") from error
+            except TimeoutError:
+                progress_s = loop.time()
+            except TltError as error:
+                errors[address] = error.message
+            else:
+                return
+            held.lose_link(f"peer {address} was lost")
+            before, reached = reached, held.pieces
+            if reached > before:
+                progress_s = loop.time()
+                break
+        await asyncio.sleep(PAUSE_S)
+    raise WeightsUnreadableError(f"no peer provides release {held.id} after piece {reached}: {errors}")
 
-    def __init__(self, connect: Callable[[str], grpc.aio.Channel], *, idle_s: float = IDLE_S) -> None:
-        self._connect = connect
-        self._idle_s = idle_s
 
-    async def fetch(self, release: ReleaseId, addresses: Sequence[str], arrival: ReleaseAttempts) -> None:
-        """
-        Receive a release, continuing after what has arrived. Does not finish it.
+async def _fetch(held: HeldRelease, peer: wire.Stub) -> None:
+    if not await _attempt(held, peer, machine="" if held.pieces else boot_id()):
+        await _attempt(held, peer, machine="")
 
-        Raises:
-            WeightsUnreadableError: No peer provides the rest, or the disk is full.
-        """
-        loop = asyncio.get_running_loop()
-        reached, progress_s = arrival.pieces, loop.time()
-        errors: dict[str, str] = {}
-        while loop.time() - progress_s < GIVE_UP_S:
-            for address in addresses:
-                try:
-                    await self._fetch(release, address, arrival)
-                except WeightsUnreadableError:
-                    raise
-                except WeightsError as error:  # this peer has the pieces in another order
-                    raise WeightsUnreadableError(f"peer {address}: {error.message}") from error
-                except TimeoutError:
-                    progress_s = loop.time()
-                except TltError as error:
-                    errors[address] = error.message
-                else:
-                    return
-                arrival.lose(f"peer {address} was lost")
-                before, reached = reached, arrival.pieces
-                if reached > before:
-                    progress_s = loop.time()
-                    break
-            await asyncio.sleep(PAUSE_S)
-        raise WeightsUnreadableError(f"no peer provides release {release} after piece {reached}: {errors}")
 
-    async def _fetch(self, release: ReleaseId, address: str, arrival: ReleaseAttempts) -> None:
-        async with self._connect(address) as channel:
-            stub = wire.Stub(channel)
-            if not await self._attempt(stub, release, arrival, machine="" if arrival.pieces else boot_id()):
-                await self._attempt(stub, release, arrival, machine="")
+async def _attempt(held: HeldRelease, peer: wire.Stub, *, machine: str) -> bool:
+    """Receive the release from one peer; return False if it offers a file that cannot be linked."""
+    call = peer.FetchWeights(
+        wire.pb.FetchWeightsRequest(release=wire.release_to_pb(held.id), from_piece=held.pieces, machine=machine)
+    )
+    parts = _parts(call)
+    try:
+        async with asyncio.timeout(IDLE_S):
+            first = await anext(parts, None)
+        if isinstance(first, SpoolFile):
+            return await _linked(held, first, parts)
+        incoming, rest = await held.spool(), _Tensors(first, parts)
+        await incoming.receive(rest.follow(), idle_s=IDLE_S)
+    finally:
+        call.cancel()
+    if rest.end is None or rest.end.pieces != held.pieces:
+        count = "unknown" if rest.end is None else rest.end.pieces
+        raise UnavailableError(f"the stream ended after {held.pieces} of {count} pieces")
+    return True
 
-    async def _attempt(self, stub: wire.Stub, release: ReleaseId, arrival: ReleaseAttempts, *, machine: str) -> bool:
-        """Receive the release from one peer; return False if it offers a file that cannot be linked."""
-        call = stub.FetchWeights(
-            wire.pb.FetchWeightsRequest(release=wire.release_to_pb(release), from_piece=arrival.pieces, machine=machine)
-        )
-        parts = _parts(call)
-        try:
-            async with asyncio.timeout(self._idle_s):
-                first = await anext(parts, None)
-            if isinstance(first, SpoolFile):
-                return await self._linked(first, parts, arrival)
-            incoming, rest = await arrival.spool(), _Tensors(first, parts)
-            await incoming.receive(rest.follow(), idle_s=self._idle_s)
-        finally:
-            call.cancel()
-        if rest.end is None or rest.end.pieces != arrival.pieces:
-            count = "unknown" if rest.end is None else rest.end.pieces
-            raise UnavailableError(f"the stream ended after {arrival.pieces} of {count} pieces")
-        return True
 
-    async def _linked(self, file: SpoolFile, parts: AsyncIterator[Part], arrival: ReleaseAttempts) -> bool:
-        try:
-            linked = await arrival.link(file)
-        except WeightsUnreadableError as error:
-            log.info("not_linked", error=error.message)
-            return False
-        await linked.receive(_written(parts), idle_s=self._idle_s)
-        return True
+async def _linked(held: HeldRelease, file: SpoolFile, parts: AsyncIterator[Part]) -> bool:
+    try:
+        linked = await held.link(file)
+    except WeightsUnreadableError as error:
+        log.info("not_linked", error=error.message)
+        return False
+    await linked.receive_written(_written(parts), idle_s=IDLE_S)
+    return True
 
 
 class _Tensors:

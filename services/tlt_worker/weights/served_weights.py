@@ -132,7 +132,7 @@ class ServedWeights:
                     f"release {order.release} was overtaken by {staged.id}, which is being staged", field="release"
                 )
             staged.remove(f"release {staged.id} was overtaken by {order.release}")
-        self._staged = HeldRelease(order.release, uri=order.uri, base=order.base)
+        self._staged = self._staging.begin(order)
         return self._staged
 
     async def _receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:

@@ -138,7 +138,7 @@ class WeightSources:
         weights = chosen(listed, lambda: bytes(files.cat_file(listed[INDEX][0], end=MAX_INDEX_BYTES + 1)), where=uri)
         others = [leaf for leaf in listed if any(fnmatchcase(leaf, pattern) for pattern in COPIED)]
         found = dict(listed[leaf] for leaf in (*weights, *others))
-        self._require_room(uri, found, to.parent)
+        self._require_space(uri, found, to.parent)
         to.mkdir()  # not its parents: a release that was given up meanwhile stays deleted
         with ThreadPoolExecutor(PARALLEL_FILES, thread_name_prefix="fetch") as pool:
             list(pool.map(lambda name: files.get_file(name, str(to / _leaf(name))), found))
@@ -147,7 +147,7 @@ class WeightSources:
             if size is not None and copied != size:  # a copy cut short must not look like weights that do not fit
                 raise WeightsUnreadableError(f"{name} has {size} bytes, its copy {copied}", field="source.uri")
 
-    def _require_room(self, uri: str, found: Mapping[str, Mapping[str, Any]], parent: Path) -> None:
+    def _require_space(self, uri: str, found: Mapping[str, Mapping[str, Any]], parent: Path) -> None:
         size = sum(int(info.get("size") or 0) for info in found.values())
         if size > self.max_bytes:
             raise WeightsError(f"{uri} has {size} bytes; the maximum is {self.max_bytes}", field="source.uri")

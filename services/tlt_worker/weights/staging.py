@@ -5,17 +5,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import grpc
+
 from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict, files_digest
 from tlt_common.weights.locked_directory import LockedDirectory
-from tlt_common.weights.received_spool import IDLE_S
+from tlt_common.weights.spool import IDLE_S
 from tlt_common.wire.weights import StagePart, tensors_of, written_of
 from tlt_worker.checkpoints.read_ahead import read_ahead
+from tlt_worker.weights import peers
 from tlt_worker.weights.held_release import HeldRelease
-from tlt_worker.weights.peers import WeightPeers
-from tlt_worker.weights.release_attempts import ReleaseAttempts
 from tlt_worker.weights.source import WeightSources, is_remote
 
 log = get_logger(__name__)
@@ -25,16 +26,35 @@ class Staging:
     """
     Fetches weights from a URI, from peers, from the gateway's stream, or by a link to the gateway's file.
 
-    `check` compares a directory with the running model and returns its size in bytes, or raises WeightsError.
+    Args:
+        spool_dir: Where weights are kept that are received or copied.
+        sources: Where weights may be read from, and their maximum size.
+        connect: Opens a channel to a peer.
+        check: Compares a directory with the running model and returns its size in bytes, or raises WeightsError.
     """
 
     def __init__(
-        self, spool_dir: Path, sources: WeightSources, peers: WeightPeers, *, check: Callable[[Path], Awaitable[int]]
+        self,
+        spool_dir: Path,
+        sources: WeightSources,
+        connect: Callable[[str], grpc.aio.Channel],
+        *,
+        check: Callable[[Path], Awaitable[int]],
     ) -> None:
         self._spool_dir = spool_dir
         self._sources = sources
-        self._peers = peers
+        self._connect = connect
         self._check = check
+
+    def begin(self, order: StageOrder) -> HeldRelease:
+        """Return the release that an order names, of which nothing has arrived."""
+        return HeldRelease(
+            order.release,
+            spool_dir=self._spool_dir,
+            max_bytes=self._sources.max_bytes,
+            uri=order.uri,
+            base=order.base,
+        )
 
     async def receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
         """
@@ -71,21 +91,21 @@ class Staging:
     async def _received(
         self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]
     ) -> tuple[Path, str]:
-        arrival = ReleaseAttempts(held, self._spool_dir, max_bytes=self._sources.max_bytes)
         if order.peers:
-            await self._peers.fetch(order.release, order.peers, arrival)
+            await peers.fetch(held, order.peers, self._connect)
         else:
-            await self._from_gateway(arrival, order, parts)
-        return await arrival.finish()
+            await self._from_gateway(held, order, parts)
+        incoming = held.incoming
+        assert incoming is not None  # noqa: S101 - something has arrived
+        await incoming.finish()
+        return incoming.directory, incoming.digest
 
-    async def _from_gateway(self, arrival: ReleaseAttempts, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+    async def _from_gateway(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
         try:
             if order.file is not None:
-                linked = await arrival.link(order.file)
-                await linked.receive(written_of(parts), idle_s=IDLE_S)
+                await (await held.link(order.file)).receive_written(written_of(parts))
             else:
-                incoming = await arrival.spool()
-                await incoming.receive(tensors_of(parts), skip=arrival.pieces)
+                await (await held.spool()).receive(tensors_of(parts), skip=held.pieces)
         except TimeoutError:
             raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
 

@@ -189,7 +189,7 @@ async def _updated(engine: SglangEngine, arm: str, work: Path, target: Path, new
     spool = Spool(work / "spools")
     for chunk in stream(load_file(newest / "model.safetensors")):
         spool.write(chunk)
-    spool.finish()
+    spool.complete()
     await engine.load_weights(spool.directory, PolicyVersion(2))
     sent = await _greedy(engine, arm, "off")
     return Update(

@@ -125,5 +125,5 @@ def _spooled(work: Path, chunks: Any) -> Path:
     chunk: TensorChunk
     for chunk in chunks:
         spool.write(chunk)
-    spool.finish()
+    spool.complete()
     return spool.directory

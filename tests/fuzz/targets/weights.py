@@ -28,7 +28,7 @@ def _streamed(path: Path) -> None:
     try:
         for piece in pieces_in(path.parent):
             spool.write(piece.read())
-        spool.finish()
+        spool.complete()
     finally:
         spool.remove()
 

@@ -13,7 +13,6 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
 from tlt_common.rpc.channel import connect
 from tlt_worker.activity import Activity
-from tlt_worker.weights.peers import WeightPeers
 from tlt_worker.weights.served_weights import ServedWeights
 from tlt_worker.weights.source import WeightSources
 from tlt_worker.weights.staging import Staging
@@ -43,7 +42,7 @@ class Bench:
         staging = Staging(
             self.spool_dir,
             WeightSources(prefixes=("/", "memory://")),
-            WeightPeers(connect),
+            connect,
             check=self.engine.check_weights,
         )
         self.weights = ServedWeights(

@@ -165,14 +165,14 @@ class CollectedTensors:
         if not (self._head_may_follow and self.is_empty):
             return False
         self._head_may_follow = False
-        served = {entry.name: (path, entry) for path, entry in entries_in(self._served())}
+        served = {entry.name: entry for entry in entries_in(self._served())}
         embedding = self._tensors.embedding
         if embedding is None or embedding not in served:
             raise WeightsError(
                 f"{HEAD} was sent without an embedding to compare it with; config.json ties it: do not send it"
             )
         (head,) = entries_of(file)
-        require_equal((file, head), served[embedding])
+        require_equal(head, served[embedding])
         file.unlink()
         return True
 

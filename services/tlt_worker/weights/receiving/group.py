@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tlt_common.domain.transfer import Broadcast, GroupMember
 from tlt_common.errors import UnavailableError
+from tlt_common.processes.line_process import LineProcess
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
-from tlt_worker.weights.receiving.line_process import LineProcess
 
 log = get_logger(__name__)
 

@@ -1,21 +1,29 @@
 """
-Reads pickled tensors without running what a pickle may name: in a process that may die, see `reading`.
+The process that reads pickled tensors: `python -m tlt_worker.weights.receiving.pickled`.
 
-Every name in the pickle is looked up in one table here. That does not bound memory (an index of the pickle's memo takes
-9 bytes and allocates what it says), nor does it keep a pickle from changing attributes of what it names.
+Each line names a file of pickled tensors and one to write them to; it is answered by an object that has `error` if that
+failed. Every pickle is read by a fork of its own, of bounded memory, so that it may do what it likes to it.
 
-Tensors come with their content, as `pickle.dumps` writes them.
-What torch.multiprocessing writes instead, handles of GPU or shared memory, only the trainer's own children can open.
+What a pickle may name is not run: every name in it is looked up in one table here. That does not bound memory (an index
+of the pickle's memo takes 9 bytes and allocates what it says), nor does it keep a pickle from changing attributes of
+what it names.
+
+Tensors come with their content, as `pickle.dumps` writes them. What torch.multiprocessing writes instead, handles of
+GPU or shared memory, only the trainer's own children can open.
 """
 
 import io
+import json
+import os
 import pickle
+import resource
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from safetensors.torch import save_file
@@ -32,6 +40,43 @@ _MALFORMED = (
 """What reading a malformed pickle raises."""
 _REDUCTIONS = "torch.multiprocessing.reductions"
 """Module of the functions that open handles."""
+OVERHEAD_BYTES = 2**28
+"""Memory for what is not content: modules that are imported late, and the pickle's own machinery."""
+COPIES = 5
+"""The file, the pickle's bytes, the tensors, tensors that are not contiguous once more, and what is written."""
+
+
+def serve(answers: TextIO) -> None:
+    """Read what is ordered until standard input ends."""
+    for line in sys.stdin:
+        order = json.loads(line)
+        if (child := os.fork()) == 0:
+            _read(Path(order["content"]), Path(order["file"]), answers)
+        _, status = os.waitpid(child, 0)
+        if status:
+            how = os.waitstatus_to_exitcode(status)
+            print(json.dumps({"error": f"the process that read it ended with status {how}"}), file=answers)
+
+
+def _read(content: Path, file: Path, answers: TextIO) -> None:
+    """Read in this fork, and end it."""
+    status = 1
+    try:
+        size = content.stat().st_size
+        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        limit = held + OVERHEAD_BYTES + COPIES * size
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        answer = {}
+        try:
+            write_tensors(content.read_bytes(), file)
+        except WeightsError as error:
+            answer = {"error": error.message}
+        except OSError as error:
+            answer = {"unreadable": f"cannot store weights in {file.parent}: {error.strerror or error}"}
+        print(json.dumps(answer), file=answers)
+        status = 0
+    finally:
+        os._exit(status)  # nothing of the parent's is cleaned up here
 
 
 def write_tensors(content: bytes, file: Path) -> None:
@@ -135,3 +180,10 @@ _NAMES: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("sglang.srt.weight_sync.tensor_bucket", "FlattenedTensorMetadata"): SimpleNamespace,
     **{("torch", name): getattr(torch, name) for name in (*DTYPE_BYTES, "int64")},
 }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # a fork has no other threads
+    lines = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    serve(lines)

@@ -18,7 +18,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
 from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.group import TrainerGroup
-from tlt_worker.weights.receiving.reader import Reader
+from tlt_worker.weights.receiving.pickle_reader import PickleReader
 
 log = get_logger(__name__)
 
@@ -51,7 +51,7 @@ class Receiver:
         self._groups: dict[str, TrainerGroup] = {}
         self._joining: dict[str, TrainerGroup] = {}
         """Ranks of groups that are not complete."""
-        self._reader = Reader()
+        self._reader = PickleReader()
         self._turn = asyncio.Lock()
 
     @property

@@ -36,7 +36,7 @@ def test_what_was_spooled_is_read_back(
     spool = Spool(tmp_path_factory.mktemp("spool"))
     for chunk in chunks:
         spool.write(chunk)
-    assert spool.finish() == sum(len(chunk.data) for chunk in chunks)
+    assert spool.complete() == sum(len(chunk.data) for chunk in chunks)
     assert sorted(read(spool.file), key=lambda c: c.name) == sorted(chunks, key=lambda c: c.name)
     with safe_open(spool.file, "np") as file:
         assert set(file.keys()) == set(spec)
@@ -51,7 +51,7 @@ def test_a_large_tensor_travels_in_pieces(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for chunk in chunks:
         spool.write(chunk)
-    spool.finish()
+    spool.complete()
     assert list(read(spool.file)) == chunks
 
 
@@ -72,14 +72,14 @@ def test_a_piece_that_does_not_fit_is_refused(tmp_path: Path, second: TensorChun
     with pytest.raises(WeightsError, match=message):
         spool.write(second)
     with pytest.raises(WeightsError, match="its last 4 bytes are missing"):
-        spool.finish()
+        spool.complete()
     spool.remove()
 
 
 def test_an_empty_stream_is_refused(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     with pytest.raises(WeightsError, match="no tensor"):
-        spool.finish()
+        spool.complete()
     spool.remove()
 
 

@@ -10,9 +10,7 @@ import pytest
 from tests.fakes.spools import disks_idle, spools_in
 from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsError, WeightsUnreadableError
-from tlt_common.weights.link import offer
-from tlt_common.weights.linked_spool import LinkedSpool
-from tlt_common.weights.received_spool import ReceivedSpool
+from tlt_common.weights.spool import Spool
 
 A = TensorChunk(name="a", dtype="F32", shape=(2,), offset_bytes=0, data=b"aaaa")
 B = TensorChunk(name="b", dtype="BF16", shape=(), offset_bytes=0, data=b"bb")
@@ -41,13 +39,13 @@ def written(chunk: TensorChunk) -> WrittenPiece:
 
 
 @pytest.fixture
-async def source(tmp_path: Path) -> AsyncIterator[ReceivedSpool]:
-    source = await ReceivedSpool.begin(tmp_path / "source", max_bytes=100)
+async def source(tmp_path: Path) -> AsyncIterator[Spool]:
+    source = await Spool.begin(tmp_path / "source", max_bytes=100)
     yield source
     source.discard("the test is over")
 
 
-LEASES = list[LinkedSpool]()
+LEASES = list[Spool]()
 
 
 @pytest.fixture(autouse=True)
@@ -57,19 +55,19 @@ def _released() -> Iterator[None]:
         LEASES.pop().discard("the test is over")
 
 
-async def linked_to(source: ReceivedSpool, tmp_path: Path, *, max_bytes: int = 100) -> LinkedSpool:
-    file = await offer(source.log)
+async def linked_to(source: Spool, tmp_path: Path, *, max_bytes: int = 100) -> Spool:
+    file = await source.log.offer()
     assert file is not None
-    linked = await LinkedSpool.begin(tmp_path / "linked", file, max_bytes=max_bytes)
+    linked = await Spool.begin(tmp_path / "linked", max_bytes=max_bytes, source=file)
     LEASES.append(linked)
     return linked
 
 
 async def test_a_linked_release_is_complete_when_its_source_is_and_has_its_digest(
-    source: ReceivedSpool, tmp_path: Path
+    source: Spool, tmp_path: Path
 ) -> None:
     linked = await linked_to(source, tmp_path)
-    following = asyncio.ensure_future(linked.receive(source.log.written(), idle_s=10))
+    following = asyncio.ensure_future(linked.receive_written(source.log.written(), idle_s=10))
     await source.receive(stream(*CHUNKS))
     followed = aiter(linked.log.follow())
     assert [await anext(followed) for _ in CHUNKS] == list(CHUNKS)
@@ -83,35 +81,31 @@ async def test_a_linked_release_is_complete_when_its_source_is_and_has_its_diges
     assert [chunk async for chunk in followed] == []
 
 
-async def test_a_file_whose_header_is_not_written_is_not_complete(source: ReceivedSpool, tmp_path: Path) -> None:
+async def test_a_file_whose_header_is_not_written_is_not_complete(source: Spool, tmp_path: Path) -> None:
     linked = await linked_to(source, tmp_path)
     await source.receive(stream(*CHUNKS))
-    await linked.receive(parts(*map(written, CHUNKS), ReleaseEnd(pieces=3, digest="tensors:0")), idle_s=10)
+    await linked.receive_written(parts(*map(written, CHUNKS), ReleaseEnd(pieces=3, digest="tensors:0")), idle_s=10)
     with pytest.raises(WeightsUnreadableError, match="not complete"):
         await linked.finish()
 
 
-async def test_a_file_that_is_shorter_than_its_header_states_is_not_complete(
-    source: ReceivedSpool, tmp_path: Path
-) -> None:
+async def test_a_file_that_is_shorter_than_its_header_states_is_not_complete(source: Spool, tmp_path: Path) -> None:
     linked = await linked_to(source, tmp_path)
     await source.receive(stream(*CHUNKS))
     await source.finish()
-    await linked.receive(source.log.written(), idle_s=10)
+    await linked.receive_written(source.log.written(), idle_s=10)
     with (linked.directory / "model.safetensors").open("r+b") as file:
         file.truncate(file.seek(0, 2) - 1)
     with pytest.raises(WeightsUnreadableError, match="not complete"):
         await linked.finish()
 
 
-async def test_followers_learn_that_the_source_gave_up_and_the_link_is_deleted(
-    source: ReceivedSpool, tmp_path: Path
-) -> None:
+async def test_followers_learn_that_the_source_gave_up_and_the_link_is_deleted(source: Spool, tmp_path: Path) -> None:
     linked = await linked_to(source, tmp_path)
     await source.receive(stream(A))
     source.discard("the trainer left")
     with pytest.raises(UnavailableError, match="the trainer left"):
-        await linked.receive(source.log.written(), idle_s=10)
+        await linked.receive_written(source.log.written(), idle_s=10)
     linked.discard("its source gave up")
     with pytest.raises(UnavailableError, match="its source gave up"):
         _ = [chunk async for chunk in linked.log.follow(1)]
@@ -120,13 +114,13 @@ async def test_followers_learn_that_the_source_gave_up_and_the_link_is_deleted(
 
 @pytest.mark.parametrize("pieces", [(), (A,), (A, B, MORE)])
 async def test_a_stream_without_its_end_is_incomplete(
-    source: ReceivedSpool, tmp_path: Path, pieces: tuple[TensorChunk, ...]
+    source: Spool, tmp_path: Path, pieces: tuple[TensorChunk, ...]
 ) -> None:
     linked = await linked_to(source, tmp_path)
     with pytest.raises(UnavailableError, match=f"after {len(pieces)} of unknown"):
-        await linked.receive(parts(*map(written, pieces)), idle_s=10)
+        await linked.receive_written(parts(*map(written, pieces)), idle_s=10)
     with pytest.raises(UnavailableError, match=f"after {len(pieces)} of 9"):
-        await linked.receive(parts(ReleaseEnd(pieces=9, digest="")), idle_s=10)
+        await linked.receive_written(parts(ReleaseEnd(pieces=9, digest="")), idle_s=10)
 
 
 @pytest.mark.parametrize(
@@ -141,22 +135,20 @@ async def test_a_stream_without_its_end_is_incomplete(
     ],
 )
 async def test_pieces_that_do_not_fit_are_refused(
-    source: ReceivedSpool, tmp_path: Path, piece: WrittenPiece, message: str
+    source: Spool, tmp_path: Path, piece: WrittenPiece, message: str
 ) -> None:
     linked = await linked_to(source, tmp_path)
     with pytest.raises(WeightsError, match=message):
-        await linked.receive(parts(piece), idle_s=10)
+        await linked.receive_written(parts(piece), idle_s=10)
 
 
-async def test_a_source_that_writes_nothing_any_more_is_given_up(source: ReceivedSpool, tmp_path: Path) -> None:
+async def test_a_source_that_writes_nothing_any_more_is_given_up(source: Spool, tmp_path: Path) -> None:
     linked = await linked_to(source, tmp_path)
     with pytest.raises(TimeoutError):
-        await linked.receive(source.log.written(), idle_s=0.01)
+        await linked.receive_written(source.log.written(), idle_s=0.01)
 
 
-async def test_a_caller_that_hangs_up_while_the_file_is_linked_leaves_nothing(
-    source: ReceivedSpool, tmp_path: Path
-) -> None:
+async def test_a_caller_that_hangs_up_while_the_file_is_linked_leaves_nothing(source: Spool, tmp_path: Path) -> None:
     beginning = asyncio.create_task(linked_to(source, tmp_path))
     while not (tmp_path / "linked").exists():  # noqa: ASYNC110 - created by a thread
         await asyncio.sleep(0)

@@ -17,9 +17,8 @@ CHUNK = TensorChunk(name="w", dtype="F32", shape=(2,), offset_bytes=0, data=b"12
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[PieceLog]:
     spool = Spool(tmp_path)
-    log = PieceLog(spool.file)
-    log.append(spool.write(CHUNK))
-    yield log
+    spool.log.append(spool.write(CHUNK))
+    yield spool.log
     spool.remove()
 
 

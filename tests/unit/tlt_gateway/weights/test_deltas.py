@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,9 +10,9 @@ import pytest
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsError, WeightsUnreadableError
-from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.http.bodies.updates import no_tensors
-from tlt_gateway.weights.deltas import Deltas, require_base
+from tlt_gateway.weights.deltas import folded, require_base
+from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.workers.worker_pool import WorkerPool
 
 BASE = ReleaseId(version=PolicyVersion(3), key="k")
@@ -39,24 +38,21 @@ class Folder:
             raise self.error
 
 
-def deltas(*folders: Folder) -> Deltas:
+async def whole(*folders: Folder) -> list[TensorChunk]:
     info = SimpleNamespace(served=SimpleNamespace(id=BASE))
     workers: list[Any] = [SimpleNamespace(answers=True, info=info, name="w", remote=folder) for folder in folders]
-    return Deltas(cast(WorkerPool, SimpleNamespace(workers=workers)), Path("/nowhere"), cast(SpoolRoom, None))
-
-
-async def whole(of: Deltas) -> list[TensorChunk]:
-    async with of.folded(BASE, "/changes", no_tensors()) as tensors:
+    pool = cast(WorkerPool, SimpleNamespace(workers=workers))
+    async with folded(pool, cast(ReleaseStore, None), BASE, "/changes", no_tensors()) as tensors:
         return [chunk async for chunk in tensors]
 
 
 @pytest.mark.parametrize("kind", [UnavailableError, WeightsUnreadableError])
 async def test_another_worker_reads_what_one_cannot(kind: type[TltError]) -> None:
     first, second = Folder(kind("not here"), begins=False), Folder()
-    assert await whole(deltas(first, second)) == [WHOLE]
+    assert await whole(first, second) == [WHOLE]
     assert [first.uris, second.uris] == [["/changes"], ["/changes"]]
     with pytest.raises(kind, match="not here"):
-        await whole(deltas(first))
+        await whole(first)
 
 
 @pytest.mark.parametrize(
@@ -65,13 +61,13 @@ async def test_another_worker_reads_what_one_cannot(kind: type[TltError]) -> Non
 async def test_no_other_worker_is_asked_once_tensors_have_come_or_changes_do_not_fit(lost: Folder) -> None:
     second = Folder()
     with pytest.raises(TltError, match=r"gone|shape"):
-        await whole(deltas(lost, second))
+        await whole(lost, second)
     assert not second.uris
 
 
 async def test_without_a_worker_that_serves_the_base_nothing_is_folded() -> None:
     with pytest.raises(UnavailableError, match="no worker that serves 3"):
-        await whole(deltas())
+        await whole()
 
 
 def test_another_base_is_refused_with_both_versions() -> None:

@@ -1,4 +1,4 @@
-"""Releases that an earlier process left on disk."""
+"""Releases that an earlier process left on disk, and what fits there."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ import pytest
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
-from tlt_common.weights.piece_log import PieceLog
-from tlt_common.weights.spool import FILE_NAME, Spool
+from tlt_common.errors import WeightsError
+from tlt_common.weights.layout import FILE_NAME
+from tlt_common.weights.spool import Spool
 from tlt_gateway.weights.release import Release
 from tlt_gateway.weights.release_store import MANIFEST, ReleaseStore
 
@@ -17,10 +18,8 @@ def kept(directory: Path, version: int = 3) -> Path:
     """Leave a release behind, as a process that ends does; return its directory."""
     spool = Spool(directory)
     spool.write(TensorChunk(name="a", dtype="F32", shape=(2,), offset_bytes=0, data=b"12345678"))
-    spool.finish()
-    release = Release(
-        id=ReleaseId(version=PolicyVersion(version), key="k"), spool=spool.locked, log=PieceLog(spool.file)
-    )
+    spool.complete()
+    release = Release(id=ReleaseId(version=PolicyVersion(version), key="k"), spool=spool.locked, log=spool.log)
     ReleaseStore(directory, shared=False).keep(release).release()
     return spool.directory
 
@@ -50,3 +49,18 @@ def test_a_damaged_release_is_deleted_and_ends_nothing(tmp_path: Path, damage: s
             (directory / MANIFEST).write_text(json.dumps([3]))
     assert ReleaseStore(tmp_path, shared=False).recover() is None
     assert not directory.exists()
+
+
+def test_the_smallest_bound_counts(tmp_path: Path) -> None:
+    assert ReleaseStore(tmp_path, shared=False, max_bytes=100).limit() == (100, "on any volume")
+    assert ReleaseStore(tmp_path, shared=False, max_bytes=100, volume_bytes=90).limit()[0] == 45
+    limit, why = ReleaseStore(tmp_path / "to come" / "spool", shared=False, max_bytes=2**70).limit()
+    assert 0 < limit < 2**60
+    assert "free" in why
+
+
+def test_what_does_not_fit_is_refused_with_both_figures(tmp_path: Path) -> None:
+    store = ReleaseStore(tmp_path, shared=False, max_bytes=1000, volume_bytes=900)
+    store.require_space(450)
+    with pytest.raises(WeightsError, match=r"451 bytes; the maximum is 450, half of the volume .*spool_bytes"):
+        store.require_space(451)

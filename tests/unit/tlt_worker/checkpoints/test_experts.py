@@ -50,10 +50,7 @@ def apart(directory: Path) -> State:
 
 
 def bytes_of(directory: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    return {
-        entry.name: (entry.dtype, entry.shape, file.read_bytes()[entry.start : entry.end])
-        for file, entry in entries_apart(entries_in(directory))
-    }
+    return {entry.name: (entry.dtype, entry.shape, entry.read().data) for entry in entries_apart(entries_in(directory))}
 
 
 @pytest.fixture(params=sorted(SERVED_APART))

@@ -26,7 +26,7 @@ def spooled(directory: Path, state: dict[str, Any]) -> Path:
     spool = Spool(directory)
     for chunk in stream(state):
         spool.write(chunk)
-    spool.finish()
+    spool.complete()
     return spool.directory
 
 
@@ -40,7 +40,7 @@ def whole(directory: Path, base: Path, changes: Path, **options: Any) -> dict[st
     spool = Spool(directory)
     for chunk in folded(base, changes, **options):
         spool.write(chunk)
-    spool.finish()
+    spool.complete()
     return load_file(spool.file)
 
 

@@ -1,5 +1,5 @@
 """
-Links to another process's spool, so that processes on one machine hold the same weights once.
+Hard links to another process's spool, so that processes on one machine hold the same weights once.
 
 A link is a name of its own: the file stays when its owner deletes the spool. It is only ever opened for reading.
 """
@@ -8,17 +8,20 @@ import os
 import stat
 from pathlib import Path
 
-from tlt_common.disk import on_disk
 from tlt_common.domain.weights import SpoolFile
 from tlt_common.errors import WeightsUnreadableError
+from tlt_common.weights.layout import FILE_NAME
 from tlt_common.weights.locked_directory import PREFIX, LockedDirectory
-from tlt_common.weights.piece_log import PieceLog
-from tlt_common.weights.spool import FILE_NAME
 
 
-async def offer(log: PieceLog) -> SpoolFile | None:
-    """Return what others need to link the file of a release; None if it is not in a file of ours."""
-    return await on_disk(_described, log.file) if log.file is not None else None
+def described(file: Path) -> SpoolFile | None:
+    """Return what others need to link a file; None if it is gone. Blocks on the disk."""
+    try:
+        path = file.resolve(strict=True)
+        found = path.stat()
+    except OSError:  # deleted with its release
+        return None
+    return SpoolFile(path=str(path), device=found.st_dev, inode=found.st_ino)
 
 
 def link(parent: Path, file: SpoolFile) -> LockedDirectory:
@@ -45,15 +48,6 @@ def link(parent: Path, file: SpoolFile) -> LockedDirectory:
             raise _refused(file, str(error)) from error
         raise
     return locked
-
-
-def _described(file: Path) -> SpoolFile | None:
-    try:
-        path = file.resolve(strict=True)
-        found = path.stat()
-    except OSError:  # deleted with its release
-        return None
-    return SpoolFile(path=str(path), device=found.st_dev, inode=found.st_ino)
 
 
 def _link(source: Path, to: Path) -> None:

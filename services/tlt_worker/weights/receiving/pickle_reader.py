@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 from tlt_common.errors import UnavailableError, WeightsError, WeightsUnreadableError
-from tlt_worker.weights.receiving.line_process import LineProcess
+from tlt_common.processes.line_process import LineProcess
 
 READ_S = 120.0
 """Maximum seconds for one call's tensors, and for the import of torch before the first."""
 
 
-class Reader:
+class PickleReader:
     """Belongs to one caller at a time. The process is started for the first pickle, and kept."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Reader:
             WeightsUnreadableError: The file cannot be written.
         """
         if self._process is None:
-            self._process = await LineProcess.start([sys.executable, "-m", "tlt_worker.weights.receiving.reading"])
+            self._process = await LineProcess.start([sys.executable, "-m", "tlt_worker.weights.receiving.pickled"])
         process, self._process = self._process, None  # a call that is cancelled ends it
         try:
             answer = await process.answer({"content": str(content), "file": str(file)}, within_s=READ_S)

@@ -1,4 +1,4 @@
-"""Links to another process's spool: what is linked, and what is refused."""
+"""Hard links to another process's spool: what is linked, and what is refused."""
 
 import os
 import shutil
@@ -12,9 +12,10 @@ from tests.fakes.file_systems import refuse_link
 from tests.fakes.spools import spools_in
 from tlt_common.domain.weights import SpoolFile, TensorChunk
 from tlt_common.errors import WeightsUnreadableError
-from tlt_common.weights.link import link, offer
+from tlt_common.weights.hard_link import described, link
+from tlt_common.weights.layout import FILE_NAME
 from tlt_common.weights.piece_log import PieceLog
-from tlt_common.weights.spool import FILE_NAME, Spool
+from tlt_common.weights.spool import Spool
 
 CHUNK = TensorChunk(name="w", dtype="F32", shape=(2,), offset_bytes=0, data=b"12345678")
 
@@ -31,17 +32,17 @@ def nothing_left(tmp_path: Path) -> bool:
     return not spools_in(tmp_path / "here")
 
 
-async def offered(file: Path) -> SpoolFile:
-    found = await offer(PieceLog(file))
+def offered(file: Path) -> SpoolFile:
+    found = described(file)
     assert found is not None
     return found
 
 
-async def test_a_link_is_the_same_file_grows_with_it_and_survives_it(spool: Spool, tmp_path: Path) -> None:
-    lease = link(tmp_path / "here", await offered(spool.file))
+def test_a_link_is_the_same_file_grows_with_it_and_survives_it(spool: Spool, tmp_path: Path) -> None:
+    lease = link(tmp_path / "here", offered(spool.file))
     linked = lease.directory / FILE_NAME
     assert linked.samefile(spool.file)
-    spool.finish()
+    spool.complete()
     complete = spool.file.read_bytes()
     spool.remove()
     assert linked.read_bytes() == complete
@@ -52,8 +53,8 @@ async def test_a_link_is_the_same_file_grows_with_it_and_survives_it(spool: Spoo
 async def test_a_file_that_is_gone_is_not_offered_and_neither_are_files_that_are_not_ours(spool: Spool) -> None:
     spool.remove()
     assert not spools_in(spool.directory.parent)
-    assert await offer(PieceLog(spool.file)) is None
-    assert await offer(PieceLog()) is None
+    assert await spool.log.offer() is None
+    assert await PieceLog().offer() is None
 
 
 def hostile(directory: Path, make: Callable[[Path], object]) -> Path:
@@ -64,7 +65,7 @@ def hostile(directory: Path, make: Callable[[Path], object]) -> Path:
     return file
 
 
-def described(file: Path) -> SpoolFile:
+def followed(file: Path) -> SpoolFile:
     found = file.stat()
     return SpoolFile(path=str(file), device=found.st_dev, inode=found.st_ino)
 
@@ -82,42 +83,42 @@ def test_only_files_named_like_a_spools_are_linked(path: str, tmp_path: Path) ->
 @pytest.mark.parametrize("make", [lambda file: file.symlink_to("/etc/passwd"), os.mkfifo, lambda file: file.mkdir()])
 def test_what_is_not_a_regular_file_is_not_linked(make: Callable[[Path], object], tmp_path: Path) -> None:
     file = hostile(tmp_path, make)
-    for found in (described(file), replace(described(file), inode=file.lstat().st_ino, device=file.lstat().st_dev)):
+    for found in (followed(file), replace(followed(file), inode=file.lstat().st_ino, device=file.lstat().st_dev)):
         with pytest.raises(WeightsUnreadableError):
             link(tmp_path / "here", found)
     assert nothing_left(tmp_path)
 
 
-async def test_a_directory_that_is_a_symbolic_link_is_not_followed(spool: Spool, tmp_path: Path) -> None:
+def test_a_directory_that_is_a_symbolic_link_is_not_followed(spool: Spool, tmp_path: Path) -> None:
     alias = tmp_path / "weights-alias"
     alias.symlink_to(spool.directory)
     with pytest.raises(WeightsUnreadableError):
-        link(tmp_path / "here", replace(await offered(spool.file), path=str(alias / FILE_NAME)))
+        link(tmp_path / "here", replace(offered(spool.file), path=str(alias / FILE_NAME)))
 
 
-async def test_another_file_than_the_one_offered_is_not_linked(spool: Spool, tmp_path: Path) -> None:
-    file = await offered(spool.file)
+def test_another_file_than_the_one_offered_is_not_linked(spool: Spool, tmp_path: Path) -> None:
+    file = offered(spool.file)
     for other in (replace(file, inode=file.inode + 1), replace(file, device=file.device + 1)):
         with pytest.raises(WeightsUnreadableError, match="another file"):
             link(tmp_path / "here", other)
     assert nothing_left(tmp_path)
 
 
-async def test_a_file_that_another_user_could_change_is_not_linked(
+def test_a_file_that_another_user_could_change_is_not_linked(
     spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, user = await offered(spool.file), os.geteuid() + 1
+    file, user = offered(spool.file), os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises(WeightsUnreadableError, match="another user"):
         link(tmp_path / "here", file)
 
 
-async def test_a_file_on_another_file_system_is_refused(
+def test_a_file_on_another_file_system_is_refused(
     spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", refuse_link)
     with pytest.raises(WeightsUnreadableError, match="cross-device"):
-        link(tmp_path / "here", await offered(spool.file))
+        link(tmp_path / "here", offered(spool.file))
     assert nothing_left(tmp_path)
     shutil.rmtree(spool.directory)
     with pytest.raises(WeightsUnreadableError):

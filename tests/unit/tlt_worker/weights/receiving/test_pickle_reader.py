@@ -10,19 +10,19 @@ import torch
 from safetensors.torch import load_file
 
 from tlt_common.errors import WeightsError
-from tlt_worker.weights.receiving.reader import Reader
+from tlt_worker.weights.receiving.pickle_reader import PickleReader
 
 GOOD = pickle.dumps([("a", torch.arange(6.0)), ("b", torch.ones(2, dtype=torch.bfloat16))])
 
 
 @pytest.fixture
-async def reader() -> AsyncIterator[Reader]:
-    made = Reader()
+async def reader() -> AsyncIterator[PickleReader]:
+    made = PickleReader()
     yield made
     await made.close()
 
 
-async def read(reader: Reader, directory: Path, content: bytes) -> dict[str, torch.Tensor]:
+async def read(reader: PickleReader, directory: Path, content: bytes) -> dict[str, torch.Tensor]:
     pickled, file = directory / "part.pickle", directory / "part.safetensors"
     file.unlink(missing_ok=True)
     pickled.write_bytes(content)
@@ -45,7 +45,7 @@ HOSTILE = {
 }
 
 
-async def test_whatever_a_pickle_does_the_next_one_is_read(reader: Reader, tmp_path: Path) -> None:
+async def test_whatever_a_pickle_does_the_next_one_is_read(reader: PickleReader, tmp_path: Path) -> None:
     for why, content in HOSTILE.items():
         with pytest.raises(WeightsError, match="serialized_named_tensors") as refused:
             await read(reader, tmp_path, content)
@@ -57,7 +57,7 @@ async def test_whatever_a_pickle_does_the_next_one_is_read(reader: Reader, tmp_p
     assert torch.equal(found["part"], tensor[1]), "tensors may share memory"
 
 
-async def test_a_reader_whose_process_ended_starts_another(reader: Reader, tmp_path: Path) -> None:
+async def test_a_reader_whose_process_ended_starts_another(reader: PickleReader, tmp_path: Path) -> None:
     await read(reader, tmp_path, GOOD)
     assert reader._process is not None
     await reader._process.end()

@@ -8,7 +8,7 @@ import pytest
 
 ROUNDS = """
 import resource, sys
-from tlt_common.weights.heap import keep_message_buffers
+from tlt_common.weights.message_buffers import keep_message_buffers
 if sys.argv[1] == "keep":
     keep_message_buffers()
 def faults():
