@@ -12,7 +12,7 @@ Workers = Annotated[list[str], typer.Argument(metavar="WORKER...", help="Ids of 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Enable or disable lending of idle workers to drafter training, for all workers or for some. `tlt status` shows "
+    help="Enable or disable lending of idle workers to drafter training, for all or for some. `tlt status` shows "
     "why each worker is or is not lent.",
 )
 
