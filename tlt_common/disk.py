@@ -18,7 +18,7 @@ T = TypeVar("T")
 THREADS = 32
 _THREADS = ThreadPoolExecutor(THREADS, thread_name_prefix="disk")
 _removals: dict[Path, set[Future[None]]] = {}
-"""Of the entries of a directory; those that have not ended."""
+"""Pending removals of a directory's entries."""
 
 
 async def on_disk(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -17,7 +17,7 @@ Json = Annotated[
     str,
     typer.Option(metavar="PATH|-", callback=_checked, help="Write the JSON object to this file; - is stdout."),
 ]
-"""Where a result goes. Checked before anything is measured."""
+"""Destination of the result. Checked before anything is measured."""
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is implemented but untested.")]
 Model = Annotated[
     Path | None,

@@ -59,7 +59,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         "mlp_only_layers": [],
     },
 }
-"""By name: Qwen2.5-0.5B, Qwen2.5-7B and Qwen3-30B-A3B."""
+"""Shapes by name: Qwen2.5-0.5B, Qwen2.5-7B and Qwen3-30B-A3B."""
 _REDUCED: Final = {
     "vocab_size": 512,
     "hidden_size": 64,

@@ -18,7 +18,7 @@ CONNECT_S = 2.0
 ANSWER_S = 5.0
 
 CLOSED_MEANWHILE = (AttributeError, RuntimeError)
-"""What the client (redis 8.1) raises if a call finds its connection closed by another call, to a node that was lost."""
+"""Exceptions of the client (redis 8.1) if another call has closed the connection of a call to a lost node."""
 
 Client = Redis | RedisCluster
 

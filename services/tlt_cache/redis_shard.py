@@ -29,7 +29,7 @@ ENTRIES_PER_CALL = 512
 MAX_ENTRIES = 4096
 """Entries read for one take or one eviction, at most: a million tokens, of which a take returns a few per cent."""
 ENTRY_BYTES = 330
-"""What Redis uses for an index entry beside the length of its line, and for the name of its payload."""
+"""Bytes that Redis uses for an index entry in addition to the length of its line, and for the name of its payload."""
 ADMITTED, NO_MEMORY = 1, -1
 
 

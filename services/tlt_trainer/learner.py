@@ -65,11 +65,11 @@ class Learner:
         self.followed = DrafterVersion(0)
         """The drafter of another trainer that was last made the base."""
         self.planned_tokens: int | None = None
-        """States after which training will end; None: it is open-ended."""
+        """States after which training will end; None if it is open-ended."""
         self.tokens_before = 0
         """States from which the drafter had learned when such a training began."""
         self.policies = 0
-        """How often embedding and head were replaced."""
+        """Number of times that embedding and head were replaced."""
         self._drafter = drafter_of(form).to(device)
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._drafts = drafts or max(SCORED_DRAFTS, self._drafter.drafts(passes))
@@ -77,7 +77,7 @@ class Learner:
         self._base = copies(tensors_of(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
         self.rows = HeadRows(form.vocab_size) if learns_with_rows(self._drafter) else None
-        """The rows of the policy's head to train with; None: this kind has a head of its own."""
+        """The rows of the policy's head to train with; None for kinds with their own head."""
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
         self._left = list[Callable[[], None]]()  # of an optimizer step that has begun

@@ -39,9 +39,9 @@ class Bandit:
         self._budget = ExplorationBudget(config.exploration_share)
         self._pace = MachinePace()
         self._best: dict[int, tuple[ArmTrack, float]] = {}
-        """By bucket, the best arm of the last choice there, and its tokens per request and second at pace 1."""
+        """Best arm of the last choice by bucket, with its tokens per request and second at pace 1."""
         self._next: ArmTrack | None = None
-        """The arm to explore as soon as that is affordable; None: to be drawn."""
+        """The arm to explore as soon as that is affordable; None if it has yet to be drawn."""
         self._last_query: tuple[int, Sequence[Arm] | None] = (0, None)
         self._candidates: tuple[ArmTrack, ...] = ()
         self._current = self._latest = self._tracks[OFF.name]

@@ -38,7 +38,7 @@ class ArmTrack:
         self._owed: defaultdict[int, Owed] = defaultdict(lambda: Owed(window))
         # Used until there are own rounds: first what was learned here before a change, then the fleet's experience.
         self._former_length: float | None = None
-        """With the drafter before; what a trial of this one is expected to cost, and no more."""
+        """Accept length with the previous drafter, from which only the cost of a trial is estimated."""
         self._kept_length: float | None = None
         self._kept_times_s: dict[int, float] = {}
         self._fleet_length: float | None = None

@@ -10,13 +10,13 @@ from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
 MEMORY_TAGS = ("weights", "kv_cache", "cuda_graph")
-"""What engines can release, by SGLang's names."""
+"""Memory that engines can release, by SGLang's names."""
 
 MAX_PROBLEM = 500
 """Characters of a worker's problem."""
 
 HISTORY_CHANGES = 256
-"""Changes of state that a worker tells a coordinator which does not know them: 2.3 kB."""
+"""Changes of state that a worker reports to a coordinator that does not know them: 2.3 kB."""
 
 
 class WorkerState(StrEnum):
@@ -46,7 +46,7 @@ FREE = frozenset({WorkerState.IDLE, WorkerState.STARTING, WorkerState.RESTING})
 """States in which devices are unused."""
 
 LENDABLE = FREE | {WorkerState.TRAINING, WorkerState.SWITCHING}
-"""States in which nobody else needs the devices."""
+"""States in which the devices are not needed otherwise."""
 
 BUBBLES = LENDABLE | {WorkerState.UPDATING}
 """States in which devices of the fleet generate nothing."""

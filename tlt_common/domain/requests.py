@@ -34,4 +34,4 @@ class Failure:
 
 
 Part: TypeAlias = TokenChunk | Failure
-"""What a worker sends for one request."""
+"""Message of a worker about one request."""

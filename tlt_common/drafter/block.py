@@ -24,7 +24,7 @@ from tlt_common.errors import WeightsError
 CONFIDENCE: Final = "confidence_head."
 """DSpark's guess of how many drafts will be kept. Not used: cutting a block by it biases responses (its appendix A)."""
 DEPTH, DRAFTS, MAX_RANK = 2, 7, 256
-"""Of drafters that are trained from nothing: layers, drafts, and the most that the rank of the Markov head can be."""
+"""Defaults of drafters trained from scratch: layers, drafts, and the maximum rank of the Markov head."""
 
 
 class MarkovHead(StrEnum):

@@ -10,7 +10,7 @@ from tlt_common.errors import WeightsError
 PUBLISHED_NAMES: Final = {"encoder.fc.weight": "fc.weight", "encoder.output_norm_enc.weight": "hidden_norm.weight"}
 """Other names of tensors, which SGLang knows as well."""
 MASK_FILE: Final = "mask_embedding.pt"
-"""An embedding of the mask in a file of its own, beside the weights."""
+"""A separate file with an embedding of the mask, next to the weights."""
 
 _UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
     "attention_bias": (None, False),

@@ -91,7 +91,7 @@ _ROWS = (
 )  # fmt: skip
 
 HEADS: Mapping[str, Head] = MappingProxyType({row.architecture: row for row in _ROWS})
-"""By the name of the policy's class."""
+"""Heads by the name of the policy's class."""
 
 
 def head_of(target: Json) -> Head | None:

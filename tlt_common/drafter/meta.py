@@ -13,8 +13,10 @@ META_FILE: Final = "meta.json"
 """Written last: a directory that contains it is complete."""
 
 UNKNOWN_TOKENS: Final = 1_000_000
-"""What a drafter that was trained elsewhere counts as trained on. Most were on far more; it decides how fast training
-changes what they know."""
+"""
+Training tokens assumed for a drafter trained elsewhere. Most have seen far more; the value determines how fast training
+changes them.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from tlt_common.errors import WeightsError
 
 _PART = "partial_rotary_factor"
 _PART_DEFAULT = 0.5
-"""Of GLM-4 MoE, in transformers and SGLang."""
+"""Default of GLM-4 MoE in transformers and SGLang."""
 _ROUTING = ("n_group", "topk_group", "norm_topk_prob", "routed_scaling_factor")
 
 

@@ -32,7 +32,7 @@ _BLOCK: Final = (DFLASH, *DSPARK)
 _HEADS: Final = tuple(row.model_class for row in HEADS.values())
 _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 _LAYER: Final = "transformer_layer_config"
-"""Of speculators: the layer's own configuration."""
+"""Key of speculators: the layer's own configuration."""
 _KIND: Final = "speculators_model_type"
 _OF_SPECULATORS: Final = (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
 

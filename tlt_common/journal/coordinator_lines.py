@@ -143,4 +143,4 @@ CoordinatorLine: TypeAlias = Annotated[
     | DroppedLine,
     Field(discriminator="kind"),
 ]
-"""What a coordinator writes."""
+"""Lines that a coordinator writes."""

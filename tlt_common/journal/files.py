@@ -12,7 +12,7 @@ from tlt_common.journal.format import SERVICES
 
 SUFFIX = ".jsonl"
 JOURNAL_MIN_BYTES = 16 * 2**20
-"""Of a service's files together: the longest line is that of ten thousand excluded workers."""
+"""Minimum size of a service's files together: the longest line is that of ten thousand excluded workers."""
 _NAME = re.compile(rf"({'|'.join(SERVICES)})-(.+)-(\d{{6,12}}){re.escape(SUFFIX)}")
 
 

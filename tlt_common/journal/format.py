@@ -30,7 +30,7 @@ SERVICES: Final[Mapping[str, Any]] = {"gateway": GatewayLine, "coordinator": Coo
 SHOWN = 60
 """Characters of a value in an error."""
 _OPENING = re.compile(r"^\w+ should (be|have) ")
-"""What is before the accepted values in pydantic's messages."""
+"""Prefix of the accepted values in pydantic's messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,4 +205,4 @@ GatewayLine: TypeAlias = Annotated[
     ResponseLine | EngineLine | RoundsLine | PrefillLine | UpdateLine | PauseLine | DroppedLine,
     Field(discriminator="kind"),
 ]
-"""What a gateway writes."""
+"""Lines that a gateway writes."""

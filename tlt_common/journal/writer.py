@@ -69,7 +69,7 @@ class JournalWriter:
         self._has_ended = False
         self._prepare = prepare
         self._number: int | None = None
-        """Of the next file; None: nothing of the directory has been looked at."""
+        """Number of the next file; None before the directory has been read."""
         metrics.JOURNAL_ENDED.set(0)
 
     def put(self, line: Line) -> None:

@@ -66,7 +66,7 @@ class WaitRecord:
         self._began_s = now_s
         self._first = self._last = first
         self._still_s = dict.fromkeys(first.threads, now_s)
-        """When each thread was first seen as runnable with the time that it has run until the last look."""
+        """Time at which each thread was first seen as runnable with its last known run time."""
         self._now_s = now_s
 
     def look(self, now: CoreWaits, now_s: float) -> None:

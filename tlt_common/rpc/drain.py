@@ -13,7 +13,7 @@ log = get_logger(__name__)
 Leave: TypeAlias = Callable[[float], Awaitable[None]]
 
 END_S = 1.0
-"""Seconds for what still runs when the time is over to tell its callers so."""
+"""Seconds for running calls to send their errors when time is up."""
 
 
 class Drain:

@@ -33,7 +33,7 @@ CODES: dict[type[errors.TltError], grpc.StatusCode] = {
     errors.TltError: grpc.StatusCode.INTERNAL,
 }
 _TOO_LARGE = "larger than max"
-"""In gRPC's own status for a message above the limit of either side."""
+"""Part of gRPC's own status for a message above the limit of either side."""
 _BY_CODE: dict[grpc.StatusCode, type[errors.TltError]] = {
     grpc.StatusCode.UNAVAILABLE: errors.UnavailableError,
     grpc.StatusCode.DEADLINE_EXCEEDED: errors.UnavailableError,

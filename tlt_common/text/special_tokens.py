@@ -20,7 +20,7 @@ CLASSES: Mapping[str, Mapping[str, str]] = {
     "GemmaTokenizer": {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"},
     "CohereTokenizer": {"bos_token": "<BOS_TOKEN>", "eos_token": "<|END_OF_TURN_TOKEN|>"},
 }
-"""What transformers' classes of causal language models assume if the files do not say."""
+"""Defaults of transformers' causal language model classes if the files do not specify tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from tlt_common.errors import WeightsError
 from tlt_common.weights.safetensors_file import DTYPE_BYTES
 
 FILE_NAME = "model.safetensors"
-"""Of the file in a spool's directory."""
+"""Name of the file in a spool's directory."""
 HEADER_BYTES = 8 * 2**20
 """Space reserved for the header, which is written last and padded with spaces. Enough for about 60,000 tensors: GLM-4.5
 has 43,000 experts' tensors."""
@@ -17,7 +17,7 @@ has 43,000 experts' tensors."""
 
 _WEIGHTS = ("BF16", "F16", "F32", "F8_E4M3")
 _PLACES = ("I64",)
-"""Of the indices of elements that changed."""
+"""Type of the indices of changed elements."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from tlt_common.weights.safetensors_file import Piece
 IDLE_S = 60.0
 """Seconds without a tensor after which a stream is given up."""
 COPIES = 2
-"""What a volume holds during an update: the weights served and those that arrive."""
+"""Copies on a volume during an update: the served weights and the arriving ones."""
 
 Part = TypeVar("Part")
 

@@ -20,12 +20,12 @@ PARTS = ("learning", "shift", "announced")
 REPEATS = 3
 GOALS = (4.0, 5.0)
 BEFORE = Recipe(passes=3, regression_weight=0.1)
-"""How trainers learned at first, with the weights of EAGLE's authors."""
+"""The trainers' first recipe, with the weights of EAGLE's authors."""
 TAIL_S = 30.0
 """Device seconds of a long tail on one idle device."""
 SMALL_TOKENS = 60_000
 MANY_PROMPTS = 96
-"""Of a step that has more responses than a tail can learn from."""
+"""Prompts of a step that has more responses than a tail can learn from."""
 MAX_TOKENS = 240_000
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 

@@ -31,7 +31,10 @@ class BatchesPlan:
 
 
 COMPARED = 6
-"""What a plan's repeats are meant for: the bandit and five arms. Fewer are repeated more often in the same time."""
+"""
+Number of sides that a plan's repeats are meant for: the bandit and five arms. Fewer sides are repeated more often in
+the same time.
+"""
 
 FULL = BatchesPlan(tokens={1: 256, 4: 256, 8: 256, 16: 192}, repeats=4, warm_tokens=96)
 QUICK = BatchesPlan(tokens={1: 128, 8: 128}, repeats=2, warm_tokens=64)

@@ -19,7 +19,7 @@ from tlt_worker.engine_config import EngineConfig
 
 CHAINS = tuple(f"chain-{steps}{kind}" for steps in speed.LENGTHS for kind in ("", "-top1"))
 LONG_CHAINS = ("chain-11", "chain-15")
-"""What longer drafts are worth; their kinds are not compared."""
+"""Arms that show the value of longer drafts; their kinds are not compared."""
 TREES = ("tree-3x4-12",)
 LOOKED_UP = tuple(f"ngram-{steps}" for steps in (*speed.LENGTHS, 11, 15))
 """Also measure verification alone: as many tokens as a chain's, without the drafter."""

@@ -53,7 +53,7 @@ SINGLE = (
     RoundCase(name=CHAIN, turns=(CHAIN,), counted=CHAIN, batch=1),
     RoundCase(name=f"{CHAIN}_seeded", turns=(CHAIN,), counted=CHAIN, batch=1, seed=SEED),
 )
-"""Where launches are counted: with one request, when the round takes as long as they do."""
+"""Cases in which launches are counted: with one request, rounds take as long as their launches."""
 
 
 def measure() -> Result:

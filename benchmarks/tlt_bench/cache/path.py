@@ -41,7 +41,7 @@ BUDGET_BYTES = 2048 * MIB
 TIMEOUT_S = 120.0
 
 Seconds = tuple[float, float]
-"""Of writing and of reading."""
+"""Seconds of writing and of reading."""
 
 
 def measure(*, repeats: int) -> Figures:

@@ -64,7 +64,7 @@ SHARED: Mapping[str, Figure] = {
         meaning="seconds from the stop of an engine until its requests moved; maximum", combine=max, at_most=15
     ),
 }
-"""By name. A part that measures one of them uses this name."""
+"""Shared figures by name. A part that measures one of them uses its name."""
 
 
 def combined(by_part: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from tlt_coordinator.state import StateStore
 
 DECISIONS = 200
 PATIENCE_S = 600.0
-"""Silence that is allowed, and the lifetime of leases: nobody reports here without being asked."""
+"""Accepted silence, and lifetime of leases: no worker reports here without being asked."""
 
 
 async def decision_us(workers: int) -> float:

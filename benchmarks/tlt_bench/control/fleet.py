@@ -12,7 +12,7 @@ GATEWAYS = 2
 WARM_S = 6.0
 MEASURED_S = 15.0
 WAVES = 3
-"""How often all leases are recalled, and all workers lent again."""
+"""Number of times that all leases are recalled and all workers lent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

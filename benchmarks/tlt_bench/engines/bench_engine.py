@@ -84,10 +84,10 @@ class BenchEngine:
     ) -> None:
         self.name = name
         self.temperature = temperature
-        """Of responses whose command names none."""
+        """Temperature of responses whose command has none."""
         self._start = start
         self.task = task_of(start.model)
-        """What it is asked."""
+        """The task for the model."""
         self._variables = variables or {}
         self.detail = ""
         """Description of the engine's device, once started."""

@@ -16,7 +16,7 @@ from tlt_worker.engine.sglang import SglangEngine
 
 FRAME_TOKENS = 64
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
-"""By safetensors' names."""
+"""Types by safetensors' names."""
 IDLE_S = 1.0
 """Seconds without a frame after which all have come."""
 TOLERANCE = 0.01

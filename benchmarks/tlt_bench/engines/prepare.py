@@ -26,7 +26,7 @@ SIMULATED_ACCEPT_LENGTH = 3.0
 """Simulated for a GPU model without a trained drafter: roughly the average of the TLT paper's drafters."""
 
 RANDOM = "7b"
-"""The model of a GPU without one of its own."""
+"""Model of a GPU if none is given."""
 
 MAX_RUNNING = 32
 """Maximum number of requests that a benchmark's engine decodes at once."""

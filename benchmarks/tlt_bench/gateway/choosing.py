@@ -14,9 +14,9 @@ SLOTS = 64
 LOAD = 0.25
 """Share of the slots in use."""
 REQUESTS = 4000
-"""In each fleet and repeat; as many end."""
+"""Requests started, and ended, in each fleet and repeat."""
 SAMPLES = 8
-"""Of each prompt, which are sent to workers that have it cached."""
+"""Samples of each prompt, which go to workers that have it cached."""
 PROMPT_TOKENS = 512
 REPEATS = 7
 POLICY = PolicyVersion(0)

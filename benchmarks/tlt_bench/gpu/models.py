@@ -20,7 +20,7 @@ SPARE_BYTES: Final = 8 * 2**30
 WHOLE: Final = ("0.5b", "7b")
 EXPERTS: Final = "30b-a3b"
 LAYER_BYTES: Final = 1.3 * 2**30
-"""Of the mixture of experts: 128 experts of 3 matrices of 2,048 x 768, in bfloat16, and attention."""
+"""Bytes per layer of the mixture of experts: 128 experts of 3 matrices of 2,048 x 768, in bfloat16, and attention."""
 
 
 def main(path: Path, directory: Path) -> None:

@@ -45,4 +45,4 @@ PUBLISHED: Final = {
     "rounds_syncs_off": PublishedFigure(value="0", meaning="waits of the host per round of off", is_ours=True),
     "rounds_syncs_chain": PublishedFigure(value="0", meaning="waits of the host per round of a chain", is_ours=True),
 }
-"""By name of our figure, part included."""
+"""Published figures by the name of ours, including the part."""

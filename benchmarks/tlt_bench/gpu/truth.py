@@ -39,7 +39,7 @@ UPDATE_AFTER: Final = 40
 NOISE: Final = 0.05
 """Relative change of the new weights: enough to tell versions apart by logprobs."""
 STATE_TOLERANCE: Final = 0.1
-"""Of a state, relative to its norm: rounding to bfloat16 in 24 layers adds up to a few percent."""
+"""Tolerance of a state, relative to its norm: rounding to bfloat16 in 24 layers adds up to a few percent."""
 LOGPROB_MEAN: Final = 0.05
 """Largest mean difference of logprobs, in nats."""
 

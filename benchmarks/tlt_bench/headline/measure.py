@@ -45,9 +45,9 @@ TEMPERATURE: Final = 0.6
 STATIC: Final = ("chain-3", "tree-5x4-8", "tree-4x4-16")
 """Settings of SGLang's EAGLE: a short chain, SGLang's own default for a Llama, and a tree that the bandit has, too."""
 ENGINE_BYTES: Final = 19 * 2**30
-"""Of one engine with its KV cache, graphs and context."""
+"""Bytes of one engine with its KV cache, graphs and context."""
 KV_TOKENS: Final = 24 * 1024
-"""Of each engine's cache on a GPU: a trace has 8,000 at most."""
+"""KV cache size of each engine on a GPU: a trace needs at most 8,000 tokens."""
 TIME_S: Final = LIMIT_S - 30.0
 STEP_S: Final = 20.0
 """Time that is left when a step begins."""

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from tlt_bench.shapes import DRAFTER, MODEL
 
 ROOT: Final = 2
-"""Of the factor by which the hidden size and the heads grow: SmolLM2-135M's 576 become 2,304, and its 9 heads 36."""
+"""Root of the growth factor of the hidden size and the heads: SmolLM2-135M's 576 become 2,304, and its 9 heads 36."""
 INNER: Final = 32_768
 """Inner dimensions of its MLPs, which make SmolLM2-135M one of 7.3 billion parameters."""
 

@@ -25,7 +25,7 @@ WORKERS = 2
 SIDES = {"": "true", "_shared_session": "false"}
 """Value of `trainer.own_session` by suffix of the figures."""
 PROMPTS, PROMPT_TOKENS, RESPONSE_TOKENS = 24, 32, 160
-"""What the trainers learn from; random tokens, since nothing depends on what is learned."""
+"""Training data of the trainers: random tokens, since nothing depends on what is learned."""
 CONTEXT_TOKENS = 512
 TRAINING_S = 180.0
 """Time limit for all trainers to hold a lease and to have data."""

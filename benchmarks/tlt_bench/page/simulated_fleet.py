@@ -14,7 +14,7 @@ from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 
 PAST_S = 1800.0
-"""What workers tell of the time before they joined."""
+"""Length of the history that workers report when they join."""
 AHEAD_S = 3600.0
 TICK_S = 0.25
 REPORT_TICKS = 20
@@ -55,7 +55,7 @@ class SimulatedFleet:
         self._places = [each.at(PAST_S) for each in self._courses]
         self._drafter = 0
         self._epochs = [Epoch(0)] * len(workers)
-        """Of the leases they hold."""
+        """Epochs of the leases they hold."""
         self._waiting = set[int]()
         """Workers that would train, and have no lease."""
         self._shown = [WorkerState.IDLE] * len(workers)

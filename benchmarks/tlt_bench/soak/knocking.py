@@ -6,7 +6,7 @@ import socket
 import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""Of HTTP/2, with empty settings."""
+"""Preface of HTTP/2, with empty settings."""
 RESET = struct.pack("ii", 1, 0)
 ANSWER_S = 5.0
 

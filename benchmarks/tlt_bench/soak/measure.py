@@ -24,7 +24,7 @@ RESPONSES_SHARE = 0.7
 FILLED = 80_000
 """Responses to as many prompts per gateway, before memory is compared: it remembers 65,536 of them."""
 FILL_SHARE = 0.5
-"""Of the time for responses, at most, in which they are."""
+"""Maximum share of the responses' time that is spent on filling."""
 AT_ONCE = 6
 """Callers of each gateway at a time."""
 KNOCKS_AT_ONCE = 16

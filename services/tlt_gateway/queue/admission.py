@@ -89,7 +89,7 @@ class Admission(Generic[Slot]):
         self._aside: dict[_Waiter[Slot], None] = {}
         """Requests that were taken out of the queue, in order, until the offer is another one."""
         self._offer: Hashable = None
-        """What workers served when they were."""
+        """What workers served when requests were set aside."""
         self._by_key: dict[tuple[str, RequestId], _Waiter[Slot]] = {}
         self._held = False
         self.room = QueueRoom(limits, free=lambda: 0 if self._held else slots.free, retry_after_s=retry_after_s)

@@ -15,7 +15,7 @@ IDLE_S = 3600.0
 """Seconds after which a session or a prompt without requests is forgotten."""
 
 Keys: TypeAlias = tuple[Hashable, ...]
-"""By what a prompt is remembered. Hashing a long one takes longer than looking it up: done once per request."""
+"""Cache keys of a prompt. Hashing a long one takes longer than looking it up, so it is done once per request."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class FairQueue(Generic[Item]):
         self._owners: dict[Item, str] = {}
         self._now = 0.0
         self._paid_until: dict[str, float] = {}
-        """Of owners without items, the virtual time from which their next one may be taken, if that is to come."""
+        """Start time of the next item of each owner without items, if it is in the future."""
 
     def __len__(self) -> int:
         """Return the number of items."""

@@ -26,9 +26,9 @@ class WorkerSlots:
         self.placing = Placing(spill_load=spill_load, affinity_tokens=affinity_tokens)
         """Decides."""
         self._ids: dict[PooledWorker, WorkerId] = {}
-        """Of the workers that accept requests."""
+        """Ids of the workers that accept requests."""
         self._workers: dict[WorkerId, PooledWorker] = {}
-        """Those in the table: the one that changed last if two have the same id."""
+        """Workers in the table: of two with the same id, the one that changed last."""
         pool.when_changed(self._see)
 
     @property

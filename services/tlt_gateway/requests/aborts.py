@@ -24,7 +24,7 @@ class Aborts:
 
     def __init__(self) -> None:
         self._until_s: OrderedDict[bytes, float] = OrderedDict()
-        """End of the time of each owner's id, the earliest first. Digests, so that long ids take no more memory."""
+        """Expiry of each owner's ids, the earliest first. Digests, so that long ids take no more memory."""
 
     def remember(self, owner: str, request_ids: Iterable[RequestId], *, now_s: float) -> None:
         """Remember ids of an owner's requests, or of prompts in batches."""

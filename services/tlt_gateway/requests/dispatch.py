@@ -38,8 +38,10 @@ from tlt_gateway.workers.worker_pool import WorkerPool
 log = get_logger(__name__)
 
 MAX_MOVES = 3
-"""Maximum number of times a request moves to another worker after its worker is lost, so that it does not wander for
-ever. A request of which two engines died does not move at all."""
+"""
+Maximum number of times a request moves to another worker after its worker is lost, so that it does not wander forever.
+A request that killed two engines is not moved at all.
+"""
 VERSION_S = 5.0
 """Seconds to wait for the gateway to learn of a policy version that workers already serve."""
 

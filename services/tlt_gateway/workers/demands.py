@@ -9,7 +9,7 @@ from tlt_common.domain.pause import Pause
 PACE_S = 1.0
 """Maximum delay of a change that the worker need not act on: the gateway has all slots anyway."""
 SHARED_PACE_S = 0.1
-"""The same while other gateways watch the worker: they wait for the slots this one no longer needs."""
+"""Pace while other gateways watch the worker, which wait for the slots that this one no longer needs."""
 
 
 class Demands:

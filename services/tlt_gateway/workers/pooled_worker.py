@@ -56,7 +56,7 @@ class PooledWorker:
         self.kept: frozenset[str] = frozenset()
         """Keys of the responses that the worker keeps, since their gateway was lost."""
         self.rounds = NO_ROUNDS
-        """What its last rounds cost, as reported."""
+        """Its last report of round costs."""
         self.serial = 0
         """Serial of the last demand the worker has answered."""
         self.reported = Signal()

@@ -15,7 +15,7 @@ with 0.5 (docs/results/sweeps.md)."""
 SPILLED = 2.0**20
 """Above any load: workers that get requests only if no other may rank by it, and then by load."""
 OUTDATED = 4
-"""Entries of a heap per worker in it from which it is made anew."""
+"""Number of heap entries per worker above which the heap is rebuilt."""
 NOTHING: Mapping[WorkerId, int] = MappingProxyType({})
 
 
@@ -232,7 +232,7 @@ class _Orders:
         self.least = _Order()
         """With room, in the order in which they get requests."""
         self.begun = _Order()
-        """Those that get requests first, to be filled up: the fullest one first."""
+        """Workers that get requests first, to be filled up: the fullest one first."""
 
     def drop(self, worker_id: WorkerId) -> None:
         self.workers.discard(worker_id)

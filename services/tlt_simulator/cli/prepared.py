@@ -34,7 +34,7 @@ NEEDS = {
 LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
 SLOTS = 256
 SHARE, SHARE_LOW, SHARE_HIGH = 0.85, 0.7, 0.95
-"""Of a step that rollouts take, if nothing says it: about 85 % in the run of the TLT paper (arXiv 2511.16665)."""
+"""Rollouts' share of a step if it is unknown: about 85 % in the run of the TLT paper (arXiv 2511.16665)."""
 SHARE_STEPS = 2
 """Steps from which the duration of learning is derived."""
 

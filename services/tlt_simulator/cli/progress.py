@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 Phases: TypeAlias = Callable[[str, int], Callable[[int], None]]
-"""Begins a phase of so many parts, and returns what is told how many of them are over."""
+"""Begins a phase with a number of parts, and returns a function to call with the number of finished parts."""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ PUBLISHED_SHAPES: Final = {
     "qwen3-14b": _like("qwen2.5-7b", (40, 5120, 40, 8, 17408, 151936)),
     "qwen3-32b": _like("qwen2.5-7b", (64, 5120, 64, 8, 25600, 151936)),
 }
-"""Those of `tlt engine plan`, and more that rows are of."""
+"""Shapes of `tlt engine plan`, and further ones that rows use."""
 
 GPT_FAST: Final = "https://github.com/pytorch-labs/gpt-fast/blob/main/README.md (A100 limited to 330 W)"
 QWEN: Final = "https://github.com/QwenLM/Qwen2.5/blob/main/docs/source/benchmark/speed_benchmark.rst (vLLM 0.6.3)"

@@ -31,7 +31,7 @@ READ_SHARES: Final = {"a100-80": 0.75, "h100": 0.90, "h200": 0.90, "b200": 0.75}
 READ_SPREAD: Final = 0.1
 """Shares this much smaller or larger fit nearly as well."""
 KV_SHARE, KV_LEAST, KV_MOST = 0.5, 0.35, 0.9
-"""The same for keys and values: of published slopes one gives 0.39 (30B-A3B, A100), one 0.99 (72B, H100)."""
+"""Utilization for keys and values: of published slopes one gives 0.39 (30B-A3B, A100), one 0.99 (72B, H100)."""
 COMPUTE_LEAST, COMPUTE_MOST = 0.45, 0.75
 """Around `COMPUTE_SHARE`, which is assumed: no published row is limited by computing alone."""
 LAYER_S, LAYER_LEAST_S, LAYER_MOST_S = 54e-6, 35e-6, 75e-6
@@ -50,10 +50,12 @@ DRAFT_CONTEXT: Final = 4096
 HOST_BYTES_S: Final = 20e9
 """Bytes per second from the host's memory to a GPU over PCIe 4, of 32e9 at most."""
 STATE_BITS: Final[int] = CaptureSettings.model_fields["state_bits"].default
-"""Of an element of a state in the cache."""
+"""Bits per element of a state in the cache."""
 UPDATE_S, UPDATE_BYTE_S = 1.2, 10.7e-12
-"""Of the weights: 3.47 s for GLM-4.5-Air and 6.22 s for Qwen3-235B on 8 H800, in bfloat16; a line through both.
-https://github.com/MoonshotAI/checkpoint-engine."""
+"""
+Duration of weight updates: 3.47 s for GLM-4.5-Air and 6.22 s for Qwen3-235B on 8 H800, in bfloat16; a line through
+both. https://github.com/MoonshotAI/checkpoint-engine.
+"""
 
 NAMES: Final = {
     "7b": "qwen2.5-7b",

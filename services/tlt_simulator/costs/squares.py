@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from operator import mul
 
 SWEEPS = 400
-"""Of the descent, coordinate by coordinate, at most."""
+"""Maximum sweeps of the coordinate descent."""
 SETTLED = 1e-9
 """Share of a coefficient by which a sweep changes it when it is found."""
 RIDGE = 1e-6
-"""Share of a column's square by which its coefficient is drawn to 0: columns that cannot be told apart share."""
+"""Ridge penalty relative to a column's square: columns that cannot be distinguished share."""
 
 
 @dataclass(frozen=True, slots=True)

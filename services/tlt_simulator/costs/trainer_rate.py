@@ -14,9 +14,9 @@ from tlt_worker.capacity.shape import DraftShape, ModelShape
 TRAINING_SHARE: Final = 0.4
 """Assumed share of a card's dense rate that training reaches, 400 TFLOP/s of an H100."""
 SCORING_SHARE: Final = 1 / 12
-"""Of a trainer's time, by the default `score_every_tokens`."""
+"""Share of a trainer's time spent on scoring, with the default `score_every_tokens`."""
 ITERATIONS: Final = 5
-"""Of Newton-Schulz in an optimizer step."""
+"""Newton-Schulz iterations in an optimizer step."""
 
 
 def learned_tokens_s(drafter: DraftShape, target: ModelShape, speed: Speed) -> float:

@@ -26,15 +26,17 @@ from tlt_simulator.fit.rounds import DRAWS, interval
 LEAST_DRAFTED: Final = 200
 """Requests, summed over rounds that drafted, below which acceptance is not fitted."""
 LEAST_REQUESTS: Final = 50
-"""Of a drafter while a policy was served, below which it says nothing of its quality."""
+"""Minimum requests of a drafter under one policy for an estimate of its quality."""
 SCORE_REQUESTS: Final = 100.0
-"""For which a held-out score counts, beside what rounds got accepted."""
+"""Weight of a held-out score, in requests."""
 START_REQUESTS: Final = 20.0
-"""For which the base's `accept_start` counts: drafters that have learned much do not tell where they started."""
+"""
+Weight of the base's `accept_start`, in requests: drafters that have learned much do not determine where they started.
+"""
 LEAST_DRAFTERS: Final = 3
-"""Published drafters that tell a learning curve."""
+"""Minimum number of published drafters for a learning curve."""
 AGEING_REQUESTS: Final = 1000.0
-"""For which the base's `ageing` counts: drafters that are all about as old do not tell it from what they learned."""
+"""Weight of the base's `ageing`, in requests: drafters of about the same age do not determine it."""
 DECAY_REQUESTS: Final = 300.0
 """For which the base's `accept_decay` counts: long chains run when their drafts are accepted, and so look better."""
 DECAYS: Final = tuple(0.80 + 0.01 * place for place in range(21))

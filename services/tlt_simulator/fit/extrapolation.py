@@ -8,7 +8,7 @@ from tlt_simulator.trace import RunTrace
 BEYOND: Final = 1.25
 """Times as much as was seen is still said to be covered."""
 BETTER: Final = 0.05
-"""By which a drafter may be better than those that were seen."""
+"""Margin by which a drafter may be better than the observed ones."""
 
 
 def extrapolations(scenario: Scenario, trace: RunTrace) -> tuple[str, ...]:

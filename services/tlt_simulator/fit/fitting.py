@@ -48,7 +48,7 @@ UNKNOWN: Final = CostModel(
     drafter_load_s=_assumed(0.03, 0.01, 0.2, "a swap of the demo's drafter takes 26 ms"),
     update_s=_assumed(1.0, 0.1, 10.0, "nothing"),
 )
-"""What stands for numbers that a journal does not tell, unless a calculated model is given."""
+"""Values of numbers that a journal does not determine, unless a calculated model is given."""
 
 
 SEEN_AGAIN: Final = CostFigure(value=0, source=Source.FITTED, of="part of the learning curve")

@@ -21,15 +21,15 @@ from tlt_simulator.fit.observed import ObservedRounds
 LEAST_ROUNDS: Final = 256
 """Rounds without a drafter below which their costs are not fitted."""
 LEAST_DRAFTING: Final = 64
-"""The same of rounds that draft, whose costs are the plain ones and those of a pass."""
+"""Minimum rounds with drafts, whose costs are those of plain rounds plus those of a pass."""
 LEAST_BATCHES: Final = 2
-"""Batch sizes, apart by a factor of two, that tell what a request costs."""
+"""Minimum batch sizes, a factor of two apart, to determine the cost of a request."""
 FULL_WEIGHT: Final = 128
-"""Rounds of a kind in a minute beyond which they weigh no more."""
+"""Number of rounds of a kind in a minute above which their weight does not increase."""
 KNEES: Final = (1, 4, 8, 16, 32, 64, 128, 256)
 """Verified tokens up to which a round may only read weights."""
 DRAWS: Final = 200
-"""Of minutes, for intervals of 90 %."""
+"""Resamplings of minutes for 90 % intervals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from tlt_simulator.trace import RunTrace
 DRAWS = 32
 """Simulations of both sides."""
 _LEVEL = 0.9
-"""Of figures' intervals, and of the result's."""
+"""Level of the intervals of figures and result."""
 _END = NormalDist().inv_cdf((1.0 + _LEVEL) / 2.0)
 _PROBABILITIES = frozenset({"accept_start", "accept_best", "accept_decay", "ngram_accept", "ageing"})
 

@@ -10,7 +10,7 @@ from tlt_simulator.result import Comparison
 from tlt_simulator.trace import RunTrace, TraceStep
 
 BUDGET_S = 240.0
-"""Of one core, for all variants together."""
+"""Budget of one core for all variants together."""
 EVENT_S, PLAIN_EVENT_S = 60e-6, 21e-6
 """Roughly what an event takes, with the suite and without it."""
 MIN_STEPS = 4

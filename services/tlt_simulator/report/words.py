@@ -6,7 +6,7 @@ _DURATIONS = ((1e-6, 1e-9, "ns"), (1e-3, 1e-6, "µs"), (1.0, 1e-3, "ms"), (120.0
               (172_800.0, 3600.0, "h"))  # fmt: skip
 """Durations below the first are given in the unit that follows; longer ones in days."""
 _UNITS = {"learn_tokens_s": "tokens/s", "learn_half_tokens": "tokens", "state_bytes": "bytes"}
-"""Of figures whose name does not end in `_s`, or ends so for another reason; others without `_s` have none."""
+"""Units of figures whose name does not end in `_s`, or does so for another reason. Others without `_s` have none."""
 
 
 def three_digits(value: float) -> str:

@@ -19,7 +19,7 @@ from tlt_simulator.run.worker import SimWorker
 
 GATEWAY = "gateway"
 FOREVER_S = 1e12
-"""Lifetime of leases: nobody is lost, so none would expire."""
+"""Lifetime of leases: no worker is lost, so none would expire."""
 EPOCHS = Epoch(2**62)
 ROUNDING_S = 1e-6
 """Added to a time after which something is old enough, so that it is in spite of rounding."""

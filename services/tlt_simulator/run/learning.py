@@ -18,7 +18,7 @@ from tlt_trainer.drafter.score import Score
 from tlt_trainer.sharing.decision import Surroundings, TrainingDecisions
 
 SCORED = chain(3)
-"""What scores are made of, as trainers do."""
+"""The arm of scores, as for trainers."""
 SCORE_EVERY_TOKENS: int = TrainerConfig.model_fields["score_every_tokens"].default
 
 

@@ -19,7 +19,7 @@ from tlt_worker.engine_config import EngineConfig
 ROUNDS = 256
 """Rounds of the bandit in each situation."""
 GRID = 50
-"""Qualities are told apart to a fiftieth."""
+"""Resolution of qualities: a fiftieth."""
 KV_TOKENS = 4096
 """Tokens of a request in the KV cache while the bandit runs: they weigh the same for all arms."""
 

@@ -15,7 +15,7 @@ from tlt_worker.activity import Activity, Tenancy
 from tlt_worker.lending.device_lease import DeviceLease
 
 ROOM_SHARE = 0.9
-"""Share of the KV cache in use from which a worker gets no more requests: those that it has grow."""
+"""Share of the KV cache in use above which a worker gets no more requests, since its requests grow."""
 
 
 class SimWorker:

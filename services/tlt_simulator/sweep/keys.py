@@ -21,7 +21,7 @@ PRODUCT_NAMES: Mapping[str, str] = {
     "data": "trainer.data",
     "cache": "cache",
 }
-"""What `tlt up --set` calls the suite's keys, by their first part here. Both spellings are accepted."""
+"""The suite's names in `tlt up --set` of the first part of a key. Both spellings are accepted."""
 _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
 _COLOCATED = "trainer.colocated"
 WITHOUT_EFFECT: Mapping[str, str] = {

@@ -9,7 +9,7 @@ from tlt_simulator.traces.values import refused
 SLOWEST_S = 30.0
 """Seconds per token, as the median of a step: slower than a model of 70 billion parameters on one CPU."""
 FASTEST_S = 2e-6
-"""The same the other way: no engine generates 500,000 tokens per second for one request."""
+"""Upper bound of speed: no engine generates 500,000 tokens per second for one request."""
 GAP = 30.0
 """Responses of a step take at most so many times as long per token as the next slower ones, unless they waited for
 their turn; between two units lie a thousand."""

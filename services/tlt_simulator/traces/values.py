@@ -8,7 +8,7 @@ from typing import Any
 from tlt_common.errors import ConfigError
 
 MAX_TOKENS = 2**21
-"""Of a prompt or a response: twice the longest context that is served."""
+"""Maximum tokens of a prompt or a response: twice the longest supported context."""
 MAX_SECONDS = 1e8
 """Three years."""
 MAX_STEP = 10**9

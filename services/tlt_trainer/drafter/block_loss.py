@@ -20,7 +20,7 @@ from tlt_trainer.drafter.loss import PASS_DECAY, Pack, PassScores
 from tlt_trainer.drafter.precision import widened
 
 SCORED_EVERY = 2
-"""Of the entries of a pack that could begin a block, scores count one in so many."""
+"""Scores use one in this many entries of a pack that could start a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 MOMENTUM = 0.95
 ROUNDS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic Newton-Schulz iteration: singular values come near 1 in few rounds, though not to it."""
+"""
+Coefficients of the quintic Newton-Schulz iteration: singular values approach 1 in few iterations without reaching it.
+"""
 EPS = 1e-7
 
 

@@ -146,11 +146,11 @@ class TrainingDecisions:
         self._running_length = 1.0
         self.plateau = Plateau(evaluations_needed=pay.evaluations)
         self.own: Score | None = None
-        """Of the own weights, when they were last scored."""
+        """Last score of the trainer's own weights."""
         self.base: Score | None = None
-        """Of the fleet's drafter, on the same frames; None: there was none."""
+        """Score of the fleet's drafter on the same frames; None if there was none."""
         self.gain_per_s: float | None = None
-        """Tokens per round gained per second of training, as last known; None: never."""
+        """Last known gain in tokens per round, per second of training; None if unknown."""
         self._points: deque[tuple[float, float]] = deque(maxlen=SLOPE_POINTS)  # seconds, accept length
         self._trained = self._scored_at = self._shared_at = 0.0  # in states trained on
         self._gained = False  # the scored weights are worth publishing

@@ -17,7 +17,7 @@ from tlt_common.errors import ConfigError
 from tlt_worker.model.families import head_size, listed
 
 CPU = -1
-"""In place of a compute capability."""
+"""Stands for a CPU's compute capability."""
 AMPERE, HOPPER, DATACENTER_BLACKWELL = 8, 9, 10
 """Major compute capabilities: A100, the first with bfloat16; H100 and H200; B200. Consumer Blackwell is 12."""
 

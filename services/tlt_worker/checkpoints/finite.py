@@ -14,7 +14,7 @@ from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
 
 _BLOCK_BYTES = 2**18
-"""What is looked at twice stays in a core's cache."""
+"""Block size, so that data read twice stays in a core's cache."""
 _FIRST: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
         "F8_E4M3": ("1", 0x7F),
@@ -26,7 +26,7 @@ _FIRST: Mapping[str, tuple[str, int]] = MappingProxyType(
         "F64": ("8", 0x7FF0_0000_0000_0000),
     }
 )
-"""By type: bytes of a number, and the first pattern of a positive one that is none."""
+"""By type: bytes of a number, and the first pattern of a positive non-finite one."""
 
 
 class FiniteCheck:

@@ -27,7 +27,7 @@ SPEEDS = {
     "h200": Speed(gb_per_s=4800, tflops=989),
     "b200": Speed(gb_per_s=8000, tflops=2250),
 }
-"""From NVIDIA's data sheets (SXM modules where there are several): bandwidth, and bfloat16 without sparsity."""
+"""Speeds from NVIDIA's data sheets (SXM modules where there are several): bandwidth, and bfloat16 without sparsity."""
 
 
 def _config(architecture: str, model_type: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:

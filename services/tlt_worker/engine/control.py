@@ -32,7 +32,7 @@ Deliver = Callable[[dict[str, Any] | TltError], object]
 
 _SIG_IGN = 1
 IDLE_LOOKS, IDLE_LOOK_S = 50, 0.1
-"""How often, and how many seconds apart, an engine without requests is asked whether it is idle."""
+"""Number and interval in seconds of the checks whether an engine without requests is idle."""
 
 
 class Control:

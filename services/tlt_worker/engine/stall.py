@@ -8,10 +8,12 @@ from tlt_common.processes.core_waits import CoreWaits, WaitRecord
 WARM_UP_ROUNDS = 64
 """Rounds within which a GPU engine may compile kernels for every new shape, in its own process."""
 WARM_UP_FACTOR = 6
-"""How much longer than `stall_s` one of these may take."""
+"""Factor on `stall_s` for these rounds."""
 COMPILE_FACTOR = 12
-"""How much longer than `stall_s` a round may take while the scheduler compiles a function or kernel. What requests use
-is compiled before a worker is ready; this is for what was missed."""
+"""
+Factor on `stall_s` while the scheduler compiles a function or kernel. Everything that requests use is compiled before a
+worker is ready; this covers omissions.
+"""
 MIN_CPU_SHARE = 0.01
 """A process that used less of one core did not work."""
 
@@ -57,7 +59,7 @@ class StallJudge:
         self._device = device
         self._since: StallSample | None = None
         self._waits: dict[int, WaitRecord] = {}
-        """Of each process, since then. One that was starved may do any number of rounds once it gets a core."""
+        """Waits of each process since then. One that was starved may run any number of rounds once it gets a core."""
         self._stopped_at_s: dict[int, float] = {}
 
     def hangs(self, sample: StallSample) -> str:

@@ -134,7 +134,7 @@ class TrainerWatch:
         self._limit_s = limit_s
         self._answered_at_s: float | None = None
         self._silent: WaitRecord | None = None
-        """How long its threads have waited for a core since it fell silent."""
+        """Time that its threads have waited for a core since it fell silent."""
 
     def restarted(self) -> None:
         """Wait for the first answer of a new process."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 _LOGGER = "sglang.srt.managers.scheduler"
 _MARK = "hit an exception"
-"""In the message that SGLang 0.5.23 logs with the traceback (`managers/scheduler.py`, `run_scheduler_process`)."""
+"""Part of the message that SGLang 0.5.23 logs with the traceback (`managers/scheduler.py`, `run_scheduler_process`)."""
 
 
 class FailureNote(logging.Handler):

@@ -220,7 +220,7 @@ _ROWS = (
 )
 
 FAMILIES: Mapping[str, Family] = MappingProxyType({row.architecture: row for row in _ROWS})
-"""By the name of the model's class, `architectures` in config.json."""
+"""Families by the name of the model's class, `architectures` in config.json."""
 
 
 def listed(config: Json) -> Family | None:

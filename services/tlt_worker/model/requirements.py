@@ -25,7 +25,7 @@ from tlt_worker.model.routing import Routing
 Json = Mapping[str, Any]
 
 MAX_ROUTED_BYTES = 192 * 2**20
-"""Of one response, so that it is within a message."""
+"""Maximum bytes of one response's routed experts, so that they fit into a message."""
 ACCEPTED = f"a {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
 
 
@@ -111,8 +111,6 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
     """
     Check that an engine can run a model with this config.json. Return its family, or None for a model without one,
     which `engine.allow_unlisted` accepts.
-
-    None: it is in none, and `engine.allow_unlisted` accepts that.
 
     Raises:
         ConfigError: It cannot run it, or would compute something other than transformers; the message says why and what

@@ -38,7 +38,7 @@ log = get_logger(__name__)
 
 NAME = "workers"
 FAILED = "failed to start"
-"""In Serve's message about a deployment whose replica did not start."""
+"""Part of Serve's message about a deployment whose replica did not start."""
 POLL_S = 0.2
 HEALTH_EVERY_S = 1.0
 LEAVE_S = 10.0

@@ -35,7 +35,7 @@ _LENT = {Tenancy.TRAINING, Tenancy.WAITING}
 OWNER_TOKENS = 2**20
 """Tokens of prompts that are kept of an announcement, about 40 MiB: of further prompts, nothing is generated ahead."""
 MAX_TOKENS = 2**21
-"""The same of all announcements; beyond, the oldest ones are forgotten."""
+"""Maximum tokens of all announcements. Beyond it, the oldest are forgotten."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Ahead:
         self._places = places
         self._pace = AheadPace(places)
         self._underway: dict[RequestId, Prompt] = {}
-        """Those that are answered, and begin again if they are cut short."""
+        """Prompts whose responses are running, which start again if they are cut short."""
         self._policy_version = policy_version
         self._announced: dict[str, _Announced] = {}
         self._limited: set[str] = set()

@@ -24,7 +24,7 @@ class AheadPace:
     def __init__(self, places: int) -> None:
         self._max = max(1, places - 1)
         self._last_s: dict[RequestId, float | None] = {}
-        """When each had its last tokens; None: it has none yet."""
+        """Time of each response's last tokens; None if it has none yet."""
         self._complete_s = 0.0
         """Since when all have."""
         self._allowed = 1

@@ -69,7 +69,7 @@ class Underway:
         self._kept = kept
         self._responses: OrderedDict[str, MergedChunk] = OrderedDict()
         self._sent: OrderedDict[str, float] = OrderedDict()
-        """When those that are complete were."""
+        """Times at which complete responses were sent."""
 
     def add(self, key: str, chunk: TokenChunk) -> None:
         """Record the next chunk of a response. Responses without a key and aborted ones are never requested again."""

@@ -14,7 +14,7 @@ would otherwise be busy with messages alone, since each worker has dozens of rou
 MAX_TOKENS = 65536
 """Tokens per message, about 1 MiB, unless a single chunk has more."""
 TOKEN_BYTES = 16
-"""Of a token in a message."""
+"""Bytes of a token in a message."""
 
 
 class Outgoing:

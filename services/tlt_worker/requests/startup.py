@@ -17,7 +17,7 @@ from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.config import WorkerConfig
 
 OWNER = "responses of an earlier run"
-"""Whose prompts they are, as far as `Ahead` knows."""
+"""Owner of the prompts for `Ahead`."""
 CACHE_KEY = "startup"
 """Requests find nothing of them."""
 PIECE_TOKENS = 1023

@@ -19,7 +19,7 @@ log = get_logger(__name__)
 HEARTBEAT_S = 1.0
 """Maximum seconds between two messages to a gateway, which takes silence for a sign that the worker hangs."""
 COUNT_S = 0.25
-"""Seconds after which a changed number of running requests is told; every other change is told at once."""
+"""Seconds after which a changed number of running requests is reported. Every other change is reported immediately."""
 
 
 NO_DEMAND = WatchDemand(gateway_id="", demand=0)

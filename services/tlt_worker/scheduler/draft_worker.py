@@ -72,7 +72,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     def __init__(self, *args: Any, **kw: Any) -> None:
         self._links: dict[Arm, tuple[Any, Any]] = {}
         self._skipped: dict[str, int] = {}
-        """By request whose draft input is empty, the first position that the drafter may not have processed."""
+        """First position that the drafter may not have processed, by request with an empty draft input."""
         self._skipped_rounds = 0
         self._certain_1V: Tensor | None = None
         super().__init__(*args, **kw)

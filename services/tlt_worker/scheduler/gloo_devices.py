@@ -11,7 +11,7 @@ from typing import Any
 from torch.distributed.distributed_c10d import ProcessGroupGloo
 
 _DEVICES: list[Any] = []
-"""Of this process, as torch chose them for its first group."""
+"""Devices of this process, as torch chose them for its first group."""
 
 
 class SharedDevicesGloo(ProcessGroupGloo):

@@ -77,7 +77,7 @@ TakeStates = Callable[[Any], None]
 """Copies what a result of SGLang's has that its round captures."""
 
 _taking: ContextVar[TakeStates | None] = ContextVar("tlt_taking", default=None)
-"""Of the round being launched; None outside."""
+"""Callback of the round being launched; None outside."""
 
 
 @contextmanager

@@ -17,12 +17,12 @@ from tlt_worker.scheduler.drafts.head_tokens import HeadTokensChosen
 log = get_logger(__name__)
 
 FAILURE_S = 30.0
-"""How long a rank that failed waits for the others to fail as well, in seconds."""
+"""Seconds that a failed rank waits for the others to fail as well."""
 
 NOTHING: Final = -1
 
 Told = Down | HeadTokensChosen
-"""What rank 0 tells the others: what the worker sent, and what it decided itself."""
+"""What rank 0 shares with the others: the worker's messages, and its own decisions."""
 
 
 class LeaderError(Exception):

@@ -24,7 +24,7 @@ from tlt_worker.engine.base import Engine
 log = get_logger(__name__)
 
 FULL, ROOMY = 0.75, 0.25
-"""Shares of the queue in use at which capture stops, and goes on."""
+"""Shares of the queue in use at which capture stops and resumes."""
 LOOK_S = 0.1
 """Seconds between looks at the queue: a tenth of a second of states fits into the rest of it."""
 PUT_S = 10.0

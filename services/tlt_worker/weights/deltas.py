@@ -92,7 +92,7 @@ class _ChangedPart:
 
 
 _Changes: TypeAlias = Mapping[str, Piece | _ChangedPart]
-"""What replaces served tensors, by their names."""
+"""Replacements of served tensors, by name."""
 
 
 def folded(base: Path, changes: Path, *, without: str = "", splits_experts: bool = False) -> Iterator[TensorChunk]:

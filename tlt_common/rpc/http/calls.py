@@ -81,7 +81,7 @@ class CountedCalls:
 
 
 ENDED_WITH = "tlt_ended_with"
-"""In the state of a request: the code of the error that ended its answer after a status had been sent."""
+"""Key in a request's state: the code of the error that ended its answer after a status had been sent."""
 
 
 def _method(scope: Scope) -> str:

@@ -9,7 +9,7 @@ from tlt_bench.campaign.kills.targets import CHEAP, CONTROLLER, ENGINE, REPLICA,
 CHEAP_PER_COSTLY = 7
 """An engine takes a minute to start, other processes take seconds."""
 WINDOW = 16
-"""How far a strike may be brought forward when the group of an earlier one is still disturbed."""
+"""Maximum distance by which a strike may be brought forward while the group of an earlier one is still disturbed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

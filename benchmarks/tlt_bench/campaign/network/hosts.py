@@ -14,8 +14,10 @@ from tlt_bench.campaign.network.rules import Rules, ruleset
 from tlt_common.errors import TltError
 
 NETWORK = "198.18.{}"
-"""In the range for benchmarks of network devices (RFC 2544), which no network uses. Each campaign on a machine uses the
-first network whose device does not exist."""
+"""
+A range for benchmarks of network devices (RFC 2544), which no real network uses. Each campaign on a machine uses the
+first network whose device does not exist.
+"""
 DEVICE = "tlt-camp-{}"
 MAX_CAMPAIGNS = 250
 OWN = 1

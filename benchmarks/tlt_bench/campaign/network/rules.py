@@ -34,7 +34,7 @@ class Disturbance:
 
 
 DELAY_S = 0.05
-"""In each direction: 100 ms per round trip."""
+"""Delay in each direction: 100 ms per round trip."""
 LOSS = 0.05
 
 

@@ -37,7 +37,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("client", "gateway"),
     ("client", SECOND_GATEWAY),
 )
-"""Those that call each other. The client is this process."""
+"""Pairs of hosts that call each other. The client is this process."""
 
 
 @asynccontextmanager

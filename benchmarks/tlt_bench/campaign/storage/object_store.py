@@ -18,7 +18,7 @@ ANSWERS = (
     ("503 Slow Down", b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>"),
     None,
 )
-"""How calls fail, in turn. None: the connection is cut."""
+"""Failures of calls, in turn. None cuts the connection."""
 
 
 @dataclass(slots=True)

@@ -72,7 +72,7 @@ class Load:
         self._open.set()
         self.answers = self.lost = self.changed = 0
         self.progress_s = time.monotonic()
-        """When the last token arrived."""
+        """Arrival time of the last token."""
 
     @property
     def streams(self) -> frozenset[Flight]:

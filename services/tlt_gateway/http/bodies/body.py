@@ -22,9 +22,9 @@ DISCARDED_BYTES = 64 * 2**20
 """Bytes of a body that is too large that are read all the same: a client that is still sending when the connection
 closes loses the answer."""
 MAX_IGNORED: Mapping[type, int] = {str: 1024, dict: 16}
-"""Of strings in characters, of objects in entries: as many as OpenAI accepts of `metadata`."""
+"""Maximum size of ignored values, in characters of strings and entries of objects: as OpenAI accepts for `metadata`."""
 _SURROGATE = re.compile(r"\\ud[89a-f]")
-"""As `repr` writes half a surrogate pair."""
+"""Half a surrogate pair as `repr` writes it."""
 _IN_PROMPT = re.compile(r"prompt\.|prompts\[(\d+)\]\.")
 _LARGE = ThreadPoolExecutor(1, thread_name_prefix="large-body")
 """One thread: several would keep the event loop from the interpreter's lock in turn."""

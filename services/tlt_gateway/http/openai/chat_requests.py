@@ -27,7 +27,7 @@ CHAT_NAMES = {
 
 
 ID_NAMES = {**CHAT_NAMES, "token_ids": "input_ids"}
-"""Of calls that bring their prompt as tokens."""
+"""Field names of calls whose prompt is given as tokens."""
 
 
 class ChatStreamOptions(Body):

@@ -30,13 +30,13 @@ SAMPLED: Mapping[str, tuple[Any, ...]] = {
     "routed_experts_start_len": (None, 0),
     "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
 }
-"""Of every call that samples."""
+"""Fields of every call that samples."""
 IGNORED: Mapping[str, type] = {
     "user": str, "metadata": dict, "safety_identifier": str, "prompt_cache_key": str,
 }  # fmt: skip
-"""What OpenAI files with an account: there is none here. Turns find their cache by X-Session-ID."""
+"""Fields about OpenAI's accounts, which do not exist here. Turns find their cache by X-Session-ID."""
 RETURNED = ("return_meta_info", "return_prompt_token_ids")
-"""What chats return if asked."""
+"""Additional fields that chats return on request."""
 CHAT: Mapping[str, tuple[Any, ...]] = {
     **{name: accepted for name, accepted in SAMPLED.items() if name not in RETURNED},
     **dict.fromkeys(
@@ -59,4 +59,4 @@ CHAT: Mapping[str, tuple[Any, ...]] = {
     "service_tier": (None, "auto", "default"),
     "stream_reasoning": (None, True, False),  # how others would be sent
 }  # fmt: skip
-"""Of chats."""
+"""Fields of chats."""

@@ -75,7 +75,7 @@ class _Said:
         self._text = ""
         self._count = 0
         self.logprobs: list[list[Any]] = []
-        """What is answered for each token whose log-probability is known."""
+        """The answer's entry for each token whose log-probability is known."""
 
     def so_far(self, chunk: TokenChunk) -> str:
         """Return the text of a response, given all its tokens so far."""

@@ -23,7 +23,7 @@ NAMES = {
 }
 """Names of our fields in this protocol."""
 TEXT_NAMES = {**NAMES, "token_ids": "text"}
-"""The same if the prompts were sent as text."""
+"""Field names if the prompts were sent as text."""
 DEFAULT_NEW_TOKENS = 128
 ALL_TOKENS = 1 << 30
 """SGLang's top_k without a limit; -1 means the same."""

@@ -28,7 +28,7 @@ class ResponseText:
         self.ended_by: str | int | None = None
         """The stop string or the token that ended the response; None if neither did."""
         self.offsets: list[int] = []
-        """Of each token of the last chunk, the position in the text at which its own begins."""
+        """Position in the text at which each token of the last chunk starts."""
 
     def added(self, chunk: TokenChunk) -> list[str]:
         """Return the next pieces of text; without stop strings, one piece per token of the chunk."""

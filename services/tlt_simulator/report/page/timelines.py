@@ -20,7 +20,7 @@ from tlt_simulator.result import Comparison, SimulatedRun
 COLUMNS = 1200
 """Per row. Bounds the size of the page, however often workers change their state."""
 MAX_LANES = 16
-"""Workers up to which each has a row of its own."""
+"""Maximum number of workers shown in separate rows."""
 BANDS = 12
 """Rows of larger fleets."""
 

@@ -31,7 +31,10 @@ after 50 s of training, 5.1 expected tokens per round with 4, 5.0 with 8 and 4.8
 REGRESSION_WEIGHT = 3.0
 """As for EAGLE. The same variant after 50 s: 5.0 tokens per round, 4.7 without."""
 W1_STD = 0.5
-"""Of the vectors of tokens before a draft. Those of drafts start at zero, so that the head adds nothing at first."""
+"""
+Standard deviation of the vectors of previous tokens. Those of drafts start at zero, so that the head adds nothing at
+first.
+"""
 
 Turn = tuple[Tensor, Tensor]
 Context = tuple[Tensor, Tensor]

@@ -26,7 +26,7 @@ from tlt_trainer.drafter.precision import widened
 PASSES = 7
 """As for EAGLE-3, whose states are its own, too: a head is used several times in a row, and was trained for one."""
 RATE = 0.1
-"""Of the rates of drafters that begin from nothing: a head that comes with a checkpoint is good already."""
+"""Factor on the learning rates of drafters trained from scratch, since a checkpoint's head is good already."""
 
 
 class MtpAttention(nn.Module):

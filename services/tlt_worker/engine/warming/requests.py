@@ -12,7 +12,7 @@ from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams
 CACHE_KEY: Final = "warm-up"
 """No caller shares what these requests leave in the prefix cache."""
 TOKENS: Final = 6
-"""Of a response: several rounds even if every draft is accepted."""
+"""Tokens of a response: several rounds even if every draft is accepted."""
 PAIR: Final = 2
 """Requests of the same setting."""
 LENGTHS: Final = (16, 5, 1)

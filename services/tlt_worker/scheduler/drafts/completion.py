@@ -24,7 +24,7 @@ from tlt_worker.scheduler.sent import sent
 PASS_TOKENS = 4096
 """Maximum states per pass: its workspace stays within that of a prompt's chunk."""
 PADDING_SLOT = 0
-"""Cache slot that SGLang writes what nobody reads to."""
+"""Cache slot to which SGLang writes unused entries."""
 
 UseEnds = Callable[[list[int], Tensor, Tensor], None]
 """Receives places in the batch, logits [P, V] and states [P, H], all valid until the next pass of a model."""

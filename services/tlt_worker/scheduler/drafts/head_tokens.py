@@ -16,7 +16,7 @@ from tlt_common.telemetry.log import get_logger
 log = get_logger(__name__)
 
 RECENT_TOKENS = 2**20
-"""As spot trainers count."""
+"""Same value as in spot trainers."""
 FIRST_TOKENS, EVERY_TOKENS = 512, 2**16
 """Tokens said before the choice is first considered; the number doubles until it is considered every so many."""
 LOST_COVERAGE = 0.001

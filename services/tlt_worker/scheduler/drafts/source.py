@@ -48,7 +48,7 @@ class DraftSource(Protocol):
 
 
 MakeSource = Callable[[LinkSettings, bool], DraftSource]
-"""Makes a source from the engine's settings; the flag tells whether this rank looks drafts up."""
+"""Creates a source from the engine's settings. The flag states whether this rank looks up drafts."""
 
 MAKERS: Final[dict[str, MakeSource]] = {}
 """Factory of draft sources, by kind of arm."""

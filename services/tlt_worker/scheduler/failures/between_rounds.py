@@ -25,7 +25,7 @@ def plan_contained(original: Callable[..., Any], self: Any, running_batch: Any, 
     except Exception as error:
         names = names_of(started) or names_of(waiting)
         if not names:
-            raise  # it would fail again for ever
+            raise  # it would fail again forever
         with recovery(self, error, "plan", names):
             retract_everything(self, [*started, *waiting], names, error)
         return nothing_to_run(self.running_batch)

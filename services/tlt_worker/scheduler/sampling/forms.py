@@ -22,7 +22,7 @@ class Form(StrEnum):
 
 
 FORMS: Final[dict[str, Form]] = {"cpu": Form.FEW}
-"""By type of device; `FIXED` for all others. Tests run the fixed form on a CPU."""
+"""Forms by type of device; `FIXED` for all others. Tests run the fixed form on a CPU."""
 
 
 def form_of(tensor: Tensor) -> Form:

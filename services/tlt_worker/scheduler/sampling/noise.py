@@ -137,7 +137,7 @@ class KeptHashes:
         self._place: dict[tuple[int, int], int] = {}
         """Row of the table by seed and position."""
         self._held: list[tuple[int, int] | None] = [None] * rooms
-        """What each row is of. The rows are filled in turn, so that the oldest are overwritten."""
+        """Key of each row. The rows are filled in turn, so that the oldest are overwritten."""
         self._next = 0
 
     def _compute(self, pairs: Sequence[tuple[int, int]]) -> None:

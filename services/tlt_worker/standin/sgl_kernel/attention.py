@@ -47,9 +47,9 @@ class _Batch:
 
 
 _decode_plans: dict[int, _Plan] = {}
-"""By the window of their layers, in tokens; 0: no window."""
+"""Plans by the window of their layers, in tokens; 0 for no window."""
 _extend_plans: dict[tuple[int, bool], _Plan] = {}
-"""By that, and whether query tokens see only earlier ones of theirs."""
+"""Plans by window, and by whether query tokens see only earlier ones."""
 
 
 def _reusable(plan: _Plan | None, key: tuple[Tensor | None, ...], layer: int) -> bool:

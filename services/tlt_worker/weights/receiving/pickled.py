@@ -37,7 +37,7 @@ _MALFORMED = (
     pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, ArithmeticError,
     MemoryError,
 )  # fmt: skip
-"""What reading a malformed pickle raises."""
+"""Exceptions raised by reading a malformed pickle."""
 _REDUCTIONS = "torch.multiprocessing.reductions"
 """Module of the functions that open handles."""
 OVERHEAD_BYTES = 2**28
