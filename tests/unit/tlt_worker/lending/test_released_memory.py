@@ -93,6 +93,6 @@ async def test_what_cannot_be_released_is_refused_by_name() -> None:
             await device.memory.release(["disk"])
         with pytest.raises(InvalidRequestError, match="accepted"):
             await device.memory.resume(["disk"])
-        with device.activity.request(), pytest.raises(InvalidRequestError, match="1 requests run"):
+        with device.activity.request(), pytest.raises(InvalidRequestError, match="1 requests are running"):
             await device.memory.release(())
         assert device.engine.released == set()
