@@ -22,7 +22,7 @@ suites:  ## list when each long suite last passed, from the one that has not for
 SETS := $(patsubst %,$(VENV)/.installed-%,demo bench test docs)
 install-%: $(VENV)/.installed-% ;
 
-$(SETS): $(VENV)/.installed-%: pyproject.toml benchmarks/pyproject.toml examples/03_countdown/pyproject.toml examples/12_word_problems/pyproject.toml deploy/constraints.txt
+$(SETS): $(VENV)/.installed-%: pyproject.toml benchmarks/pyproject.toml demos/countdown/pyproject.toml demos/word_problems/pyproject.toml deploy/constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "install: $(PYTHON) is missing; install Python 3.9 or later" >&2; exit 1; }
 	@$(PYTHON) deploy/install.py $*
 

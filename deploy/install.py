@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV, OWN = ROOT / ".venv", ROOT / ".uv"
 CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
 
-DEMOS = ("examples/03_countdown", "examples/12_word_problems")
+DEMOS = ("demos/countdown", "demos/word_problems")
 SETS = {
     "demo": [".[demo]", *DEMOS],
     "bench": [".[demo]", "benchmarks", *DEMOS],

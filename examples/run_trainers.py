@@ -21,7 +21,7 @@ from tlt_local.stack import Stack
 from tlt_local.supervision.processes import Ended
 
 EXAMPLES = Path(__file__).resolve().parent
-MODEL = EXAMPLES / "03_countdown/countdown/checkpoint"
+MODEL = EXAMPLES.parent / "demos/countdown/countdown/checkpoint"
 ENVIRONMENTS = EXAMPLES.parent / ".trainers"
 TIMEOUT_S = 600.0
 MARK = "result: "

@@ -12,7 +12,7 @@ import grimp
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = ("tlt_suite", "tlt_common", "services", "benchmarks")
-SOURCES = (*SHIPPED, "examples", "deploy", "docs", "proto", "tests")
+SOURCES = (*SHIPPED, "examples", "demos", "deploy", "docs", "proto", "tests")
 TOP_PACKAGES = (
     "tlt_suite",
     "tlt_common",

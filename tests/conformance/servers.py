@@ -16,7 +16,7 @@ import httpx
 from tlt_worker.engine.device import CPU
 
 ROOT = Path(__file__).parents[2]
-MODEL = ROOT / "examples" / "03_countdown" / "countdown" / "checkpoint"
+MODEL = ROOT / "demos" / "countdown" / "countdown" / "checkpoint"
 DTYPE = "float32"
 """With which both servers generate the same tokens, whatever kernels they use."""
 MAX_RUNNING = 8

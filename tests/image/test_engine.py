@@ -11,7 +11,7 @@ from tlt_common.client import BlockingClient, SamplingParams
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
-MODEL = Path(__file__).parents[2] / "examples/03_countdown/countdown/checkpoint"
+MODEL = Path(__file__).parents[2] / "demos/countdown/countdown/checkpoint"
 LARGEST_GIB = 12
 END_S = 60.0
 READY = re.compile(r"rollouts at (\S+)")

@@ -95,8 +95,8 @@ def test_each_set_asks_for_its_own_packages(checkout: Path, name: str) -> None:
     extra = "demo" if name == "bench" else name
     assert f"-e .[{extra}]" in asked
     assert ("-e ./benchmarks" in asked) is (name in {"bench", "test"})
-    for demo in ("03_countdown", "12_word_problems"):
-        assert (f"-e ./examples/{demo}" in asked) is (name != "docs")
+    for demo in ("countdown", "word_problems"):
+        assert (f"-e ./demos/{demo}" in asked) is (name != "docs")
     stamps = {path.name.removeprefix(".installed-") for path in (checkout / ".venv").glob(".installed-*")}
     assert stamps == {name} | ({"demo", "bench", "docs"} if name == "test" else {"demo"} if name == "bench" else set())
 

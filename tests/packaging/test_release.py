@@ -51,7 +51,7 @@ def test_what_is_wrong_is_named(released: Path, tmp_path: Path) -> None:
 
 def test_the_version_is_stated_once(released: Path) -> None:
     assert installed_version(released) == ""
-    examples = ("examples/03_countdown/pyproject.toml", "examples/12_word_problems/pyproject.toml")
+    examples = ("demos/countdown/pyproject.toml", "demos/word_problems/pyproject.toml")
     others = ("tlt_common/__init__.py", "benchmarks/pyproject.toml", *examples)
     assert not [name for name in others if build.version() in (ROOT / name).read_text()]
 

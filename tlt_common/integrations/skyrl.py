@@ -4,7 +4,7 @@ Weights of SkyRL's trainers (written for SkyRL 0.4.0), sent as checkpoints that 
     class Trainer(CheckpointWeights, FullyAsyncRayPPOTrainer):
         checkpoints = "/shared/weights"
 
-SkyRL's own ways of sending weights end in vLLM's processes. Its client needs no adapter: see the example 11_skyrl.
+SkyRL's own ways of sending weights end in vLLM's processes. Its client needs no adapter: see the example 10_skyrl.
 """
 
 import asyncio

@@ -1,5 +1,1 @@
-"""
-What trainers of a fleet have in common: scores, publication, merges, and rest when training no longer pays.
-
-Others may use all of it but `payoff`.
-"""
+"""What trainers of a fleet have in common: scores, publication, merges, and rest when training no longer pays."""

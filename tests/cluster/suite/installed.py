@@ -26,7 +26,7 @@ from tlt_common.errors import UnavailableError
 RELEASE = "rl"
 WORKERS = 2
 GATEWAYS = 2
-CHECKPOINT = ROOT / "examples" / "03_countdown" / "countdown" / "checkpoint"
+CHECKPOINT = ROOT / "demos" / "countdown" / "countdown" / "checkpoint"
 SERVER = "gateway.tlt.internal"
 START_S = 420.0
 KINDS = "pods,services,deployments,statefulsets,rayservices,rayclusters,networkpolicies,roles,poddisruptionbudgets"

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(missing("prometheus") is not None, reason=missing("prometheus") or ""),
 ]
 
-MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "demos" / "countdown" / "countdown" / "checkpoint"
 SETTINGS = {
     # Publish a drafter within the first minute, and scores and checkpoints soon after: only their presence matters.
     "trainer": {

@@ -17,7 +17,7 @@ from tlt_local.configuration.certificates import COMPONENTS
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "demos" / "countdown" / "countdown" / "checkpoint"
 TLT = (sys.executable, "-m", "tlt_common.cli")
 FILE = {
     "model": str(MODEL),

@@ -13,7 +13,7 @@ from tests.fakes.cuda_driver import GIB, FakeDriver, FakeGpu, build, gpu, mig
 from tlt_local.supervision.processes import STARTS
 
 ROOT = Path(__file__).parents[3]
-MODEL = ROOT / "examples/03_countdown/countdown/checkpoint"
+MODEL = ROOT / "demos/countdown/countdown/checkpoint"
 A100_40 = gpu(1, name="NVIDIA A100-SXM4-40GB", memory=40 * GIB, generation=8)
 USAGE = 2
 EIGHT = tuple(gpu(index) for index in range(8))

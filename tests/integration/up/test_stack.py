@@ -17,7 +17,7 @@ from tlt_local.supervision import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "demos" / "countdown" / "countdown" / "checkpoint"
 START_S = 600.0
 """Enough for two engines on a busy machine."""
 END_S = 60.0

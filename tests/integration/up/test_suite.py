@@ -29,7 +29,7 @@ from tlt_local.stack import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200), pytest.mark.asyncio(loop_scope="module")]
 
-MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "demos" / "countdown" / "countdown" / "checkpoint"
 
 
 async def answers(stack: Stack, count: int = 8) -> list[TokenChunk]:

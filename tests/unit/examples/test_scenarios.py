@@ -47,10 +47,10 @@ def test_scenarios_are_chosen_by_name(runner: dict[str, Any]) -> None:
 def test_a_scenario_without_its_source_is_not_run(runner: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("A_SOURCE", raising=False)
     scenario = runner["Scenario"](
-        directory=ROOT / "examples/05_areal", trainer="T", version="1", mode="m", ran="r", run="p.py", source="A_SOURCE"
+        directory=ROOT / "examples/04_areal", trainer="T", version="1", mode="m", ran="r", run="p.py", source="A_SOURCE"
     )
     outcome = runner["played"](scenario, "", "")
-    assert outcome.row == "| T | 1 | m | r | `05_areal/p.py` | not run: no source; set A_SOURCE |"
+    assert outcome.row == "| T | 1 | m | r | `04_areal/p.py` | not run: no source; set A_SOURCE |"
 
 
 def test_a_scenario_whose_environment_cannot_be_made_says_why(

@@ -32,7 +32,7 @@ class Refusal:
 
 
 def sources() -> Iterator[Path]:
-    for folder in ("services", "tlt_common", "benchmarks", "examples"):
+    for folder in ("services", "tlt_common", "benchmarks", "examples", "demos"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "_generated" not in path.parts:
                 yield path

@@ -21,7 +21,7 @@ OF_VERL = (
 )
 """Settings of verl that its adapter refuses."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("examples/03_countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail"),
+    ("demos/countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail"),
     ("benchmarks/tlt_bench/engines/prepare.py", "name"): ("model", "drafter"),
     ("tlt_common/integrations/verl/settings.py", "field"): OF_VERL,
     # User input.
@@ -128,7 +128,7 @@ def chart_values(block: str = "") -> frozenset[str]:
     return frozenset(key.removeprefix(f"{block}.") for key in every if key.startswith(f"{block}." if block else ""))
 
 
-@pytest.mark.parametrize("folder", ["services", "tlt_common", "benchmarks", "examples"])
+@pytest.mark.parametrize("folder", ["services", "tlt_common", "benchmarks", "demos"])
 def test_errors_name_keys_that_exist(folder: str) -> None:
     paths = [path for path in sources() if path.is_relative_to(ROOT / folder)]
     wrong = {f"{one.file}:{one.line}": names for path in paths for one in refusals(path) if (names := unknown(one))}

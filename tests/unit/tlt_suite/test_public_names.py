@@ -15,6 +15,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
+    *sorted((ROOT / "demos").glob("*/README.md")),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 """All but the demo, a package of its own."""

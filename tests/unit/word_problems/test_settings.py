@@ -29,7 +29,7 @@ def test_a_run_is_paired_in_float32_or_sampled_in_bfloat16() -> None:
 
 def test_the_shipped_drafter_is_the_usual_one() -> None:
     assert RealSettings().drafter == str(DRAFTER)
-    assert DRAFTER == ROOT / "examples/12_word_problems/drafter"
+    assert DRAFTER == ROOT / "demos/word_problems/drafter"
 
 
 def test_a_path_without_a_drafter_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tools_grpo import TASKS, options_of, progress
 from tlt_suite import SamplingParams
 from tlt_suite.trl import TltAsyncRollouts
 
-WITHOUT_TOOLS = runpy.run_path(str(Path(__file__).resolve().parents[1] / "04_trl_async/async_grpo.py"))
+WITHOUT_TOOLS = runpy.run_path(str(Path(__file__).resolve().parents[1] / "03_trl_async/async_grpo.py"))
 MAX_STALENESS: int = WITHOUT_TOOLS["MAX_STALENESS"]
 
 
