@@ -87,6 +87,7 @@ def broken_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
     return os.pathsep.join([str(directory), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the suite's engine in one process: each would start one of its own."""
     for item in items:
