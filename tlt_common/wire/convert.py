@@ -100,7 +100,7 @@ class Declaration(NamedTuple):
         writes: dict[str, Convert] = {}
         reads: dict[str, Convert] = {}
 
-        def of(name: str, *names: str) -> Any:
+        def found(name: str, *names: str) -> Any:
             for each in names:
                 if each in left:
                     return left.pop(each)
@@ -112,12 +112,12 @@ class Declaration(NamedTuple):
                     if value is not MISSING:
                         reads[field.name] = partial(_first, value)
                 case Parts(write, read):
-                    writes |= {of(field.name, name).name: part for name, part in write.items()}
+                    writes |= {found(field.name, name).name: part for name, part in write.items()}
                     reads[field.name] = partial(read, within)
                 case own:
                     own = Field(own) if isinstance(own, str) else own
                     usual = (field.name, f"{field.name}_count", f"{field.name.removesuffix('s')}_count")
-                    sent = of(field.name, *([own.name] if own.name else usual))
+                    sent = found(field.name, *([own.name] if own.name else usual))
                     writes[sent.name], reads[field.name] = _field(
                         sent, field.name, hints[field.name], field.default, own, f"{within}{sent.name}", checked=checked
                     )
