@@ -93,7 +93,7 @@ class WorkerServicer(wire.Servicer):
         base, uri, changes = await transfer.base_and_changes(aiter(request_iterator))
         async with aclosing(self._worker.folding.fold(base, uri, changes)) as chunks:
             async for chunk in chunks:
-                yield transfer.folded_to_pb(chunk)
+                yield wire.with_tensor(wire.pb.FoldWeightsResponse, chunk)
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context
@@ -126,7 +126,7 @@ class WorkerServicer(wire.Servicer):
         self, request: wire.pb.FetchCollectedRequest, context: Context
     ) -> AsyncIterator[wire.pb.FetchCollectedResponse]:
         async for chunk in self._worker.receiver.collected(transfer.fetch_from_pb(request)):
-            yield transfer.tensor_to_pb(chunk)
+            yield wire.with_tensor(wire.pb.FetchCollectedResponse, chunk)
 
     async def DropCollected(
         self, request: wire.pb.DropCollectedRequest, context: Context

@@ -116,11 +116,11 @@ class RemoteWorker:
             yield transfer.base_to_pb(base, uri)
             if changes is not None:
                 async for chunk in changes:
-                    yield transfer.change_to_pb(chunk)
+                    yield wire.with_tensor(wire.pb.FoldWeightsRequest, chunk)
 
         async with self._until_given_up(), received(self._stub.FoldWeights(messages(), timeout=self._stage_s)) as parts:
             async for part in parts:
-                yield transfer.folded_tensor(part)
+                yield wire.tensor_from_pb(part.tensor)
 
     async def commit(self, release: ReleaseId) -> None:
         """Let the worker switch to the staged weights."""
