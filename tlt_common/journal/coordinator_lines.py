@@ -124,7 +124,7 @@ class ExcludedLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLine(Line):
-    """The replica leads from now on, or no longer. While it does not lead, it writes nothing else."""
+    """The coordinator lends from now on, or no longer. While it does not, it writes nothing else."""
 
     kind: Literal["leader"] = "leader"
 
