@@ -1,4 +1,4 @@
-"""Shared by services and their clients: domain types, wire formats, RPC, configuration, the client."""
+"""Code shared by services and their clients: domain types, wire formats, RPC, configuration, the client."""
 
 from importlib.metadata import version
 

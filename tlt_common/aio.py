@@ -14,7 +14,7 @@ _OVER: Final = object()
 
 
 class Signal:
-    """Wakes any number of waiters when something changed. None misses the latest change."""
+    """Wakes any number of waiters when something changes. No waiter misses the latest change."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -22,7 +22,7 @@ class Signal:
 
     @property
     def count(self) -> int:
-        """How often it was set."""
+        """Number of times it was set."""
         return self._count
 
     def set(self) -> None:
@@ -32,14 +32,14 @@ class Signal:
         event.set()
 
     async def beyond(self, seen: int) -> int:
-        """Wait until it was set more often than `seen`; return the count."""
+        """Wait until the count exceeds `seen`; return the count."""
         while self._count == seen:
             await self._event.wait()
         return self._count
 
 
 class Blocks:
-    """Blocks of code that any task may end early."""
+    """Blocks of code that any task can end early."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Timeout] = set()
@@ -47,7 +47,7 @@ class Blocks:
     @asynccontextmanager
     async def until_ended(self) -> AsyncIterator[None]:
         """
-        Run a block; `async with`.
+        Run a block with `async with`.
 
         Raises:
             TimeoutError: `end` was called.
@@ -61,7 +61,7 @@ class Blocks:
                 self._running.discard(scope)
 
     def end(self) -> None:
-        """Cancel the blocks that are running. Those that are ending already go on ending."""
+        """Cancel the running blocks. Blocks that are already ending are not disturbed."""
         for scope in self._running:
             if scope.expired():
                 continue
@@ -70,22 +70,22 @@ class Blocks:
 
 class Pieces:
     """
-    Does long work in pieces, one in a pass of the event loop, whoever asks: everything else gets its turn in between,
-    however many ask.
+    Splits long work into pieces and runs one piece per pass of the event loop, over all callers, so that other tasks
+    run in between.
     """
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Do a piece of work when its turn has come."""
+        """Run a piece of work when its turn comes."""
         async with self._turn:
             done = work()
             await asyncio.sleep(0)  # within: the next piece is done in a later pass
         return done
 
     async def each(self, items: Iterator[T | None]) -> AsyncGenerator[T, None]:
-        """Yield the items of an iterator, without None. To make the next item, or None, is a piece."""
+        """Yield the items of an iterator except None. Producing one item, or None, is a piece."""
         while True:
             item = await self.do(lambda: next(items, _OVER))
             if item is _OVER:
@@ -96,9 +96,9 @@ class Pieces:
 
 async def one_ahead(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
     """
-    Yield the items of an iterator; each is awaited while the one before it is in use.
+    Yield the items of an iterator, fetching each while the one before it is in use.
 
-    Errors of the iterator are raised in its place. Close it (`contextlib.aclosing`) to end what is awaited.
+    Errors of the iterator are raised. Close it (`contextlib.aclosing`) to cancel the pending fetch.
     """
 
     async def take() -> tuple[T, ...]:
@@ -118,7 +118,7 @@ async def one_ahead(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
 
 
 def backoff(first_s: float = FIRST_DELAY_S, max_s: float = MAX_DELAY_S) -> Iterator[float]:
-    """Yield delays in seconds between attempts, without end: doubling from `first_s` up to `max_s`, with jitter."""
+    """Yield delays in seconds between attempts, indefinitely: doubling from `first_s` up to `max_s`, with jitter."""
     delay_s = first_s
     while True:
         yield delay_s * random.uniform(0.75, 1.25)

@@ -1,4 +1,4 @@
-"""Changes of what is served, such as weights: applied one after the other, each to completion."""
+"""Changes of the served weights and drafters, applied in order, each to completion."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,8 +15,7 @@ class Changes:
     """
     Applies changes in a single task.
 
-    A caller that hangs up stops waiting, but its change completes: aborting one halfway would leave weights of an
-    unknown version.
+    If a caller hangs up, its change still completes: aborting it halfway would leave weights of an unknown version.
     """
 
     def __init__(self) -> None:
@@ -29,7 +28,7 @@ class Changes:
         return await done
 
     async def run(self) -> Never:
-        """Apply changes until cancelled; pending callers are cancelled too."""
+        """Apply changes until cancelled; pending callers are then cancelled, too."""
         try:
             while True:
                 await _perform(*await self._waiting.get())

@@ -82,7 +82,7 @@ def read(blob: bytes) -> EncodedFrame:
     Read the header of a frame and check all sizes, without reading token ids or states.
 
     Raises:
-        InvalidRequestError: The bytes are not one frame; names the defect.
+        InvalidRequestError: The bytes are not a valid frame; the message names the defect.
     """
     if len(blob) < _HEADER.size:
         raise _corrupt(f"has {len(blob)} bytes; accepted: at least the {_HEADER.size} of the header")

@@ -1,8 +1,8 @@
 """
-Work on disks, in threads of its own.
+Disk I/O in dedicated threads.
 
-A volume may hang: calls then wait for minutes, or for ever. In asyncio's own threads they would keep out what computes
-for requests, such as tokenizers and large batches.
+A volume may hang, so that calls block for minutes or forever. In asyncio's default threads they would block computation
+for requests, such as tokenization and large batches.
 """
 
 import asyncio
@@ -22,15 +22,18 @@ _removals: dict[Path, set[Future[None]]] = {}
 
 
 async def on_disk(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a function that reads or writes files returns; `asyncio.to_thread` is for what only computes."""
+    """
+    Run a function that reads or writes files in a disk thread; return its result. For computation, use
+    `asyncio.to_thread`.
+    """
     context = copy_context()
     return await asyncio.get_running_loop().run_in_executor(_THREADS, lambda: context.run(call, *args, **kwargs))
 
 
 def remove_beside(parent: Path, remove: Callable[[], None]) -> None:
     """
-    Remove an entry of a directory: at once, or, if this thread runs an event loop, in another one, since a large file
-    takes a while to delete, and a hung volume for ever.
+    Remove an entry of a directory. In an event loop this happens in another thread, since deleting a large file takes a
+    while and a hung volume blocks forever.
     """
     try:
         asyncio.get_running_loop()
@@ -43,5 +46,5 @@ def remove_beside(parent: Path, remove: Callable[[], None]) -> None:
 
 
 def await_removals(parent: Path) -> None:
-    """Wait until what was removed from a directory so far no longer takes room. Blocks: call it in a thread."""
+    """Wait until removed entries of a directory have freed their space. Blocks: call it in a thread."""
     wait(list(_removals.get(parent, ())))

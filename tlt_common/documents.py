@@ -1,6 +1,6 @@
 """
-JSON and YAML from outside. Whatever is wrong with a document, it is a ValueError: the parsers themselves also raise
-RecursionError and, for scalars, several others.
+Parses JSON and YAML from external sources. Any defect of a document raises ValueError: the parsers themselves also
+raise RecursionError and, for scalars, several others.
 """
 
 import json
@@ -15,7 +15,7 @@ MAX_YAML_NODES = 100_000
 
 def json_of(text: str | bytes) -> Any:
     """
-    Parse JSON. Numbers are finite: Python's parser also accepts Infinity, NaN and 1e400, which no integer equals.
+    Parse JSON. Numbers must be finite: Python's parser also accepts Infinity, NaN and 1e400.
 
     Raises:
         ValueError: It is not JSON, not UTF-8, nested too deeply, or a number is not finite.
@@ -31,7 +31,7 @@ def finite(number: str) -> float:
     Return a number of a JSON document.
 
     Raises:
-        ValueError: It is Infinity or NaN, or too large for a float.
+        ValueError: The number is Infinity or NaN, or too large for a float.
     """
     if not math.isfinite(found := float(number)):
         raise ValueError(f"{number} is not finite")
@@ -43,7 +43,7 @@ def yaml_of(text: bytes) -> Any:
     Parse a YAML document.
 
     Raises:
-        ValueError: It is not YAML, has a key twice, or is too large, also with its aliases written out.
+        ValueError: It is not YAML, has a duplicate key, or is too large, including expanded aliases.
     """
     import yaml  # late, since commands import this module for --help
 
@@ -70,10 +70,10 @@ def yaml_of(text: bytes) -> Any:
 
 def _check_node(node: Any, counts: dict[Any, int | None]) -> int:
     """
-    Return the number of values of a node with its aliases written out.
+    Return the number of values of a node with expanded aliases.
 
     Raises:
-        ValueError: There are too many, a node contains itself, or a mapping has a key twice.
+        ValueError: There are too many values, a node contains itself, or a mapping has a duplicate key.
     """
     if node in counts:
         known = counts[node]

@@ -1,4 +1,5 @@
-"""The error tree. Split by what the caller can do about it.
+"""
+The error tree, split by what the caller can do about an error.
 
 ```
 TltError
@@ -15,7 +16,7 @@ TltError
 ├── AbortedError             the request was aborted
 ├── UnavailableError         a peer is unreachable: retrying is safe
 │   ├── CacheUnavailableError  Redis is unreachable; rollouts continue
-│   ├── HungUpError          the peer ended the call cleanly, as when it shuts down
+│   ├── HungUpError          the peer ended the call cleanly, as on shutdown
 │   └── DrainingError          the peer is shutting down and started nothing: use another one
 ├── RequestFailedError       the engine failed on this request alone; others continue
 └── EngineError              the engine failed or was not set up correctly
@@ -78,8 +79,9 @@ class WeightsError(TltError):
 
 
 class WeightsUnreadableError(WeightsError):
-    """One peer could not read, fetch or store weights, for a reason of its own: a full disk, a missing mount, a lost
-    connection. The same weights may be in order on other peers.
+    """
+    One peer could not read, fetch or store weights for a local reason: a full disk, a missing mount, a lost connection.
+    The same weights may be valid on other peers.
     """
 
     reason = "WEIGHTS_UNREADABLE"
@@ -126,7 +128,7 @@ class CacheUnavailableError(UnavailableError):
 
 
 class HungUpError(UnavailableError):
-    """The peer ended the call in good order, as it does when it shuts down; continue on another one."""
+    """The peer ended the call cleanly, as on shutdown. Continue on another one."""
 
     reason = "HUNG_UP"
 
@@ -138,7 +140,7 @@ class DrainingError(UnavailableError):
 
 
 class RequestFailedError(TltError):
-    """The engine failed on this request, or died of it. Other requests continue; repeating it would fail again."""
+    """The engine failed on this request or died of it. Other requests continue; repeating it would fail again."""
 
     reason = "REQUEST_FAILED"
 

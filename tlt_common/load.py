@@ -1,4 +1,4 @@
-"""What a gateway tells of the requests it runs: numbers of tokens, never tokens."""
+"""A gateway's report on its requests: numbers of tokens, never tokens."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,16 +10,16 @@ from tlt_common.domain.ids import WorkerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CappedLoad:
-    """Running requests that end at the same number of tokens at the latest."""
+    """Running requests with the same maximum number of tokens."""
 
     cap: int
     counts: tuple[int, ...]
-    """Requests by the bits of the number of tokens that they have generated: those with b bits are at b."""
+    """Number of requests by bit length of their generated tokens: index b counts those with b bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLoad:
-    """Requests of a gateway at a worker."""
+    """Requests of a gateway at one worker."""
 
     worker_id: WorkerId
     running: tuple[CappedLoad, ...]
@@ -27,31 +27,31 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncedRequests:
-    """What a caller has announced; it replaces what the same caller of the same gateway announced before."""
+    """A caller's announcement, which replaces the earlier one of the same caller at the same gateway."""
 
     caller: int
-    """Tells the callers of a gateway apart."""
+    """Distinguishes the callers of a gateway."""
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLoad:
-    """What a gateway reports, twice a second at most."""
+    """A gateway's report, sent at most twice a second."""
 
     workers: tuple[WorkerLoad, ...] = ()
     ended: tuple[int, ...] = ()
     """Lengths of responses that ended by themselves since the last report."""
     cut: tuple[int, ...] = ()
-    """Lengths of those that a cap or an abort ended."""
+    """Lengths of responses that a cap or an abort ended."""
     announced: tuple[AnnouncedRequests, ...] = ()
-    """Requests of coming steps that were announced since the last report."""
+    """Requests of coming steps announced since the last report."""
 
 
 def by_cap(requests: Iterable[tuple[int, int]]) -> tuple[CappedLoad, ...]:
     """
-    Return requests, each with a cap and its generated tokens, as counts.
+    Count requests, given the cap and generated tokens of each.
 
-    Caps are rounded up to four significant bits: where the context is the limit, every prompt leaves another cap.
+    Caps are rounded up to four significant bits: if the context is the limit, every prompt leaves a different cap.
     """
     counts: dict[int, Counter[int]] = {}
     for cap, generated in requests:

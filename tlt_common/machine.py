@@ -1,4 +1,4 @@
-"""The machine this process runs on."""
+"""Properties of the machine that this process runs on."""
 
 from functools import cache
 from pathlib import Path
@@ -10,9 +10,9 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 @cache
 def boot_id() -> str:
     """
-    Return the boot id of this machine, which all its containers share; empty if the system has none.
+    Return the boot id of this machine, which its containers share; empty if the system has none.
 
-    Whether two processes also see the same file systems, only an attempt tells.
+    Equal ids do not imply that two processes see the same file systems.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -23,9 +23,9 @@ def boot_id() -> str:
 @cache
 def multiplies_bfloat16() -> bool:
     """
-    Return whether the CPU multiplies bfloat16: with AVX512-BF16 or AMX, or on Arm.
+    Return whether the CPU has bfloat16 multiplication: AVX512-BF16, AMX, or Arm.
 
-    Others emulate it, 8 to 20 times as slow as float32. A CPU that cannot be read counts as one of those.
+    Others emulate it, 8 to 20 times slower than float32. An unknown CPU counts as one of those.
     """
     try:
         info = Path("/proc/cpuinfo").read_text()

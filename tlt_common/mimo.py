@@ -1,28 +1,28 @@
 """
-MiMo for transformers, which does not know it: its checkpoints bring code of their own, which is never run.
+MiMo support for transformers, which lacks it: MiMo checkpoints bring their own code, which is never run.
 
-A MiMo is a Qwen2 whose checkpoint also has a head that predicts further tokens; SGLang has a class for both. So has
-every process that reads one's config.json by transformers, once it called `register`. Imported where that is needed,
-since transformers takes seconds.
+A MiMo is a Qwen2 whose checkpoint also has a head that predicts further tokens; SGLang has a class for both. Processes
+that read a MiMo's config.json with transformers call `register` first. Import this module lazily, since importing
+transformers takes seconds.
 """
 
 from transformers import AutoConfig, Qwen2Config
 
 
 class MiMoConfig(Qwen2Config):  # type: ignore[no-untyped-call] # transformers
-    """A Qwen2's, with the number of layers that predict further tokens. SGLang sends it to its processes."""
+    """A Qwen2 configuration with the number of prediction layers. SGLang sends it to its processes."""
 
     model_type = "mimo"
     num_nextn_predict_layers: int = 1
 
 
 def register() -> None:
-    """Let transformers read a MiMo's config.json. May be repeated."""
+    """Make transformers read a MiMo's config.json. Idempotent."""
     AutoConfig.register(MiMoConfig.model_type, MiMoConfig, exist_ok=True)
 
 
 def register_model() -> None:
-    """Let transformers build and run one, too."""
+    """Make transformers build and run the model, too."""
     from transformers import AutoModelForCausalLM, Qwen2ForCausalLM
 
     class MiMoForCausalLM(Qwen2ForCausalLM):  # type: ignore[no-untyped-call] # transformers

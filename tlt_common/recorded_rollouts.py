@@ -1,4 +1,4 @@
-"""Collected rollouts: a file of JSON lines with token ids."""
+"""Recorded rollouts: files of JSON lines with token ids."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ class RecordedRollout:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutFile:
     """
-    A file with one object per line, of which `prompt_token_ids` and `token_ids` are read.
+    A file with one object per line, with `prompt_token_ids` and `token_ids`; other keys are ignored.
 
-    Iterating over it reads one line after the other, and raises ConfigError, which names line and key, if the file
-    cannot be read or has no rollouts, or a line is invalid.
+    Iteration reads line by line. It raises ConfigError, which names line and key, if the file cannot be read or is
+    empty, or a line is invalid.
     """
 
     path: Path
     vocab_size: int
     context_length: int | None = None
-    """Tokens of a rollout at most; None: any number."""
+    """Maximum tokens of a rollout; None for any number."""
     option: str = "--data"
-    """What names the file."""
+    """The option that names the file, for messages."""
 
     def __iter__(self) -> Iterator[RecordedRollout]:
         found = False

@@ -1,4 +1,4 @@
-"""A clock that runs only while this process's event loop does."""
+"""A clock that runs only while this process's event loop runs on schedule."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ TICK_S = 0.25
 
 
 def is_on_schedule(late_s: float) -> bool:
-    """Return whether a tick that was this late counts."""
+    """Return whether a tick that was this late counts as on schedule."""
     return late_s < TICK_S
 
 
@@ -16,8 +16,8 @@ class ScheduleClock:
     """
     Seconds in which the event loop ran on schedule.
 
-    The silence of a peer means something only while this process would have heard it. One that is starved, stopped or
-    suspended receives everything late; such time does not count here, so no peer is judged by it.
+    A peer's silence is only meaningful while this process could have heard it. A process that is starved, stopped or
+    suspended receives everything late, so such time does not count.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole."""
+"""Atomic replacement of files."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 def write_whole(file: Path, content: bytes, *, durable: bool = False) -> None:
     """
-    Replace a file: readers see the old content or the new one, never a part.
+    Replace a file atomically: readers see either the old or the new content.
 
     Args:
         file: The file; its directory must exist.

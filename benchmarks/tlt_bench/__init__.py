@@ -1,1 +1,1 @@
-"""`tlt bench NAME`: every performance figure of the project, measured against its baseline in one run."""
+"""`tlt bench NAME`: the project's performance figures, each measured against its baseline in one run."""

@@ -51,7 +51,7 @@ def rollout(
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
     """
-    Compare rollouts with TLT on and off, in about 15 minutes.
+    Compare rollouts with TLT on and off. Takes about 15 minutes.
 
     Both sides use the same seeds. Reports identical responses, step and tail speedup, accept length, use of idle time
     and the minute of the first drafter swap.
@@ -68,10 +68,10 @@ def gateway(
     http: Annotated[bool, typer.Option("--http", help="Measure HTTP against gRPC at one gateway instead.")] = False,
 ) -> None:
     """
-    Measure the gateway against a bare gRPC server that sends the same responses, in about two minutes.
+    Measure the gateway against a bare gRPC server that sends the same responses. Takes about two minutes.
 
-    Reports requests per second, the processor time of paced responses, the added latency of a response, and what
-    choosing a worker costs in fleets of 8 to 10,240.
+    Reports requests per second, the CPU time of paced responses, the added latency of a response, and the cost of
+    choosing a worker in fleets of 8 to 10,240.
     """
     from tlt_bench.gateway import http_measure, measure
 
@@ -92,7 +92,7 @@ def load(
     ] = None,
 ) -> None:
     """
-    Load a gateway with open streams, a full queue and a slow reader, in about three minutes.
+    Load a gateway with open streams, a full queue and a slow reader. Takes about three minutes.
 
     Reports the gateway's memory, and the latency for a second caller in each situation.
     """
@@ -109,7 +109,7 @@ def tuner(
         Path | None, typer.Option(help="Recorded rounds. Default: the trace shipped with the package.")
     ] = None,
 ) -> None:
-    """Measure the cost of a bandit decision, and its regret on recorded rounds. 1 minute."""
+    """Measure the cost of a bandit decision, and its regret on recorded rounds. Takes 1 minute."""
     from tlt_bench.tuner import measure
 
     measure(trace).write(json)
@@ -120,9 +120,9 @@ def control(
     json: Json = "-",
 ) -> None:
     """
-    Measure the coordinator under 128, 1,024 and 10,240 simulated workers: decisions, CPU and memory. 3 minutes.
+    Measure the coordinator under 128, 1,024 and 10,240 simulated workers: decisions, CPU and memory. Takes 3 minutes.
 
-    Every worker has a gRPC stream of its own, in another process.
+    Every worker has its own gRPC stream, in another process.
     """
     from tlt_bench.control.command import measure
 
@@ -147,8 +147,8 @@ def gpu(
     Run all checks that need a GPU, in parts of at most 8 minutes each. Run it from a checkout.
 
     Covers correctness, failures, losslessness, memory, speed against SGLang's own speculation, switches and the demo;
-    ends with a page that sets the figures beside the paper's. If interrupted, the next call continues. Without a GPU,
-    parts that need one are skipped by name, and the others run on the CPU, with reduced models. Exits with 1 if one
+    ends with a page that compares the figures to the paper's. If interrupted, the next call continues. Without a GPU,
+    parts that need one are skipped by name, and the others run on the CPU, with reduced models. Exits with 1 if a part
     failed.
     """
     from tlt_bench.gpu.command import measure

@@ -1,8 +1,8 @@
 """
 Models with the shapes of public ones and drafters for them, with random weights: for timing, without a network.
 
-Their output is noise and no draft is ever accepted, so acceptance has to be simulated. Run as a script,
-`python -m tlt_bench.random_models DIRECTORY NAME...` writes what is not there yet.
+Their output is noise and no draft is ever accepted, so acceptance must be simulated. As a script, `python -m
+tlt_bench.random_models DIRECTORY NAME...` writes missing models.
 """
 
 import json
@@ -41,7 +41,7 @@ def write_missing(directory: Path, names: Sequence[str], *, device: str) -> dict
 
 
 def is_written(directory: Path) -> bool:
-    """Return whether a model of `SHAPES` is complete: its last file, which `write` writes, is there."""
+    """Return whether a model of `SHAPES` is complete, which its last written file shows."""
     return (directory / DRAFTER3 / "config.json").is_file()
 
 
@@ -50,10 +50,10 @@ def write(directory: Path, shape: Shape = SHAPE, *, seed: int = 0, device: str =
     Write the model, one file per layer, and its drafters.
 
     Args:
-        directory: Receives `MODEL`, `DRAFTER`, and for models of at least seven layers `DRAFTER3`.
+        directory: Parent of `MODEL`, `DRAFTER` and, for models with at least seven layers, `DRAFTER3`.
         shape: The model's config.json.
-        seed: Of the weights.
-        device: Where random numbers are drawn: on a GPU it takes seconds, on a CPU minutes for 7B.
+        seed: Seed of the weights.
+        device: Device on which random numbers are drawn: seconds on a GPU, minutes on a CPU for 7B.
     """
     generator = torch.Generator(device).manual_seed(seed)
     for number, sizes in enumerate(_files(shape)):

@@ -1,4 +1,4 @@
-"""Figures of repeats, ratios of alternately measured sides, and their uncertainty. Pure."""
+"""Statistics of repeats, and ratios of alternately measured sides with their uncertainty. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

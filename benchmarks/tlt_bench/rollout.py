@@ -1,4 +1,4 @@
-"""`tlt bench rollout`: a run of a demo, whose steps roll out their prompts on both sides with the same seeds."""
+"""`tlt bench rollout`: a run of a demo whose steps roll out their prompts on both sides with the same seeds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def measure(
     keep: Path | None,
 ) -> Result:
     """
-    Make a run and return its figures. Progress goes to stderr.
+    Run the demo and return its figures. Progress goes to stderr.
 
     Args:
         quick: Run the demo's short form.
@@ -40,7 +40,7 @@ def measure(
         no_tail: Give all responses of the demo one length.
         model: Name of a fetched model to run instead of the demo's policy.
         drafter: Directory of the drafter that the model's run starts with, or none.
-        minutes: Length of the run; None: by default.
+        minutes: Duration of the run in minutes; None for the default.
         keep: Directory for run.json and report.html.
 
     Raises:

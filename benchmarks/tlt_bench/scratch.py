@@ -11,7 +11,7 @@ from tlt_common.errors import TltError
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a temporary directory. It is kept after a TltError, whose message refers to logs in it."""
+    """Yield a temporary directory. It is kept after a TltError, whose message refers to its logs."""
     directory, is_kept = Path(tempfile.mkdtemp(prefix="tlt-bench-")), False
     try:
         yield directory

@@ -1,4 +1,4 @@
-"""Services in processes of their own, as `tlt serve` starts them."""
+"""Services in separate processes, as started by `tlt serve`."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ class ServedProcess:
         Memory of its process.
 
         Raises:
-            UnavailableError: It has ended by itself.
+            UnavailableError: The process has ended by itself.
         """
         self.require_alive()
         return float(psutil.Process(self.running.pid).memory_info().rss / 2**20)
@@ -55,7 +55,7 @@ def served(kind: str, config: Mapping[str, object], scratch: Path, *, name: str 
     Run a service of this kind within the block, with its files in `scratch`.
 
     Raises:
-        UnavailableError: It did not start.
+        UnavailableError: The service did not start.
     """
     name = name or kind
     ports, log, spelled = scratch / f"{name}.ports", scratch / f"{name}.log", scratch / f"{name}.json"

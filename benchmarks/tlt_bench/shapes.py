@@ -78,5 +78,5 @@ MODEL, DRAFTER, DRAFTER3 = "model", "drafter", "drafter-eagle3"
 
 
 def reduced(shape: Shape) -> Shape:
-    """Return the same family in a size for rehearsals on a CPU."""
+    """Return the same family in a reduced size for a CPU."""
     return {**shape, **{key: size for key, size in _REDUCED.items() if key in shape}}

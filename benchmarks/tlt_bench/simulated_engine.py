@@ -1,4 +1,4 @@
-"""An engine and a trainer process that are none, so that what is around them can be tried."""
+"""Stand-ins for an engine and a trainer process, with which their surroundings can be tested."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +20,7 @@ TOKENS_PER_CHUNK = 3
 
 
 class SimulatedEngine:
-    """Responds at once with tokens that count up from the prompt's last one. Checks weights as a real engine does."""
+    """Responds immediately with tokens that count up from the prompt's last one. Checks weights like a real engine."""
 
     def __init__(self) -> None:
         self._info = EngineInfo(
@@ -58,7 +58,7 @@ class SimulatedEngine:
         return 0.0
 
     async def release_memory(self, _tags: Sequence[str]) -> None:
-        """Release nothing: it says that it cannot."""
+        """Refuse to release memory."""
 
     async def resume_memory(self, _tags: Sequence[str]) -> None:
         """Resume nothing."""
@@ -79,10 +79,10 @@ class SimulatedEngine:
         """Capture nothing: there are no hidden states."""
 
     def set_posterior(self, posterior: Posterior) -> None:
-        """Ignore it: there is no bandit."""
+        """Ignore the posterior: there is no bandit."""
 
     def force_arms(self, *names: str) -> None:
-        """Ignore them: there are no arms."""
+        """Ignore the arms: there are none."""
 
     async def died(self) -> str:
         await self._never.wait()
@@ -106,18 +106,18 @@ class SimulatedEngine:
 
 
 class KeptAlive:
-    """A trainer process that somebody else has started. Implements the Child protocol."""
+    """A trainer process started by someone else. Implements the Child protocol."""
 
     problem = ""
 
     def kill(self) -> None:
-        """Leave it alone: no call of this benchmark times out."""
+        """Do nothing: no call of this benchmark times out."""
 
     async def suspend(self) -> None:
-        """Leave it alone: no memory is released."""
+        """Do nothing: no memory is released."""
 
     def resume(self) -> None:
-        """Leave it alone."""
+        """Do nothing."""
 
     async def run(self, *, on_exit: object) -> None:
         """Wait until cancelled."""

@@ -1,4 +1,4 @@
-"""What a benchmark's model is asked: the demo's problems, or word problems in the chat template of a language model."""
+"""Tasks for a benchmark's model: the demo's problems, or word problems in a language model's chat template."""
 
 from functools import cached_property
 from pathlib import Path
@@ -19,16 +19,18 @@ FIRST_SEED = 10_000_000
 
 
 class Task(Protocol):
-    """What a policy is asked."""
+    """A task for a policy."""
 
     prompt_tokens: int
-    """Room for a prompt, in tokens."""
+    """Maximum tokens of a prompt."""
     response_tokens: int
-    """Most tokens of a response that are measured. Benchmarks continue responses beyond their end, so that lengths are
-    as planned; what a language model writes there is nothing that a drafter knows."""
+    """
+    Maximum measured tokens of a response. Benchmarks continue responses beyond their end, so that lengths are as
+    planned; drafters do not know what a language model writes there.
+    """
 
     def hard(self, count: int, *, seed: int) -> Prompts:
-        """Return the token ids of problems whose responses are long."""
+        """Return the token ids of problems with long responses."""
         ...
 
     def mixed(self, count: int, *, seed: int) -> Prompts:
@@ -37,7 +39,7 @@ class Task(Protocol):
 
 
 class Countdown:
-    """The demo's task, for its policy and for weights that nobody has trained."""
+    """The demo's task, for its policy and for untrained weights."""
 
     prompt_tokens = workload.PROMPT_TOKENS
     response_tokens = workload.LONGEST_TOKENS
@@ -71,11 +73,11 @@ class WordProblems:
         return tuple(self.prompt(problem.prompt) for problem in draw_problems(count, seed=FIRST_SEED + seed))
 
     def mixed(self, count: int, *, seed: int) -> Prompts:
-        """Return word problems: there is one kind."""
+        """Return word problems, of which there is only one kind."""
         return self.hard(count, seed=seed)
 
     def prompt(self, *turns: str) -> tuple[int, ...]:
-        """Return the token ids of a conversation that a user begins and ends, up to the beginning of the response."""
+        """Return the token ids of a conversation that starts and ends with the user, up to the response."""
         roles = ("user", "assistant")
         messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(turns)]
         text = render(self._template, messages, None, continues=False, add_generation_prompt=True, **self._special)
@@ -95,5 +97,5 @@ class WordProblems:
 
 
 def task_of(model: Path) -> Task:
-    """Return what a model is asked: word problems if it has a chat template, otherwise the demo's problems."""
+    """Return the task for a model: word problems if it has a chat template, otherwise the demo's problems."""
     return WordProblems(model) if DEFAULT in sources_of(model) else Countdown()

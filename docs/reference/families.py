@@ -28,7 +28,7 @@ linear, llama3 and yarn. *arms* are those that can be used; trees are not verifi
 layers attend to a sliding window, since SGLang counts the window in cache rows.
 EAGLE and block drafters have dense layers, also for mixtures of experts. *mtp* is the head that a checkpoint brings
 along to predict further tokens; where it is there, it is the first drafter
-([how](drafters.md#heads-that-checkpoints-bring)).
+([how](drafters.md#prediction-heads-in-checkpoints)).
 """
 
 

@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 class CaptureSettings(Frozen):
-    """Which hidden states engines capture."""
+    """Selects the hidden states that engines capture."""
 
     sample_ratio: float = Field(1.0, ge=0, le=1)
     """Share of requests to capture; 0 disables capture."""
@@ -35,15 +35,19 @@ class CacheConfig(ServiceConfig):
     redis_ca: Path | None = None
     """CA bundle (PEM) that verifies a rediss:// server; null uses the system's."""
     shards: int = Field(1, ge=1, le=1024)
-    """Number of parts into which frames are divided, each on one node of a Redis Cluster: one per primary, or a
-    multiple. The budget is divided equally. After a change, frames that were stored before are not found."""
+    """
+    Number of parts into which frames are divided, each on one node of a Redis Cluster: one per primary, or a multiple.
+    The budget is divided equally. After a change, earlier frames are not found.
+    """
     fleet: str = Field("default", min_length=1)
     """Name of the fleet; fleets that share a Redis do not see each other's frames."""
     budget_bytes: int = Field(512 * MIB, gt=0)
-    """Byte budget for frames: what Redis uses for them, over all shards. Frames of the oldest policy are evicted first,
-    then those of short responses. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
+    """
+    Byte budget for the memory that Redis uses for frames, over all shards. Frames of the oldest policy are evicted
+    first, then those of short responses. Chosen by `tlt simulate sweep` (docs/results/sweeps.md).
+    """
     capture: CaptureSettings = CaptureSettings()
-    """Which hidden states engines capture."""
+    """Selects the hidden states that engines capture."""
     run_dir: Path | None = None
     """Directory for the embedded Redis; null uses the system's temporary directory."""
     redis_socket: Path | None = None

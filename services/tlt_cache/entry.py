@@ -23,17 +23,17 @@ class Entry:
     policy_version: int
     tokens: int
     size_bytes: int
-    """What the store uses for the frame."""
+    """Bytes that the store uses for the frame."""
     response_tokens: int
     """Length of the response when the frame was captured."""
     finished: bool
     name: str = NAMELESS
     """Name of the payload in the store: 16 hexadecimal digits."""
     shard: int = 0
-    """Shard that has the frame. Sequence numbers of different shards cannot be compared."""
+    """Shard that holds the frame. Sequence numbers of different shards cannot be compared."""
 
     def packed(self) -> bytes:
-        """Encode all fields but those that the store adds: sequence, size and shard."""
+        """Encode all fields except those that the store adds: sequence, size and shard."""
         fields = (bytes.fromhex(self.name), self.policy_version, self.tokens, self.response_tokens, self.finished)
         return _PACKED.pack(*fields) + self.request_id.encode()
 
@@ -61,7 +61,7 @@ def entry_of(frame: EncodedFrame, sequence: int = 0) -> Entry:
 
 
 def unpacked(sequence: int, line: bytes, *, shard: int = 0) -> Entry:
-    """Decode the output of `Entry.packed` behind a size of 8 bytes."""
+    """Decode the output of `Entry.packed`, preceded by a size of 8 bytes."""
     (size_bytes,) = _SIZE.unpack_from(line)
     name, policy_version, tokens, response_tokens, finished = _PACKED.unpack_from(line, _SIZE.size)
     return Entry(

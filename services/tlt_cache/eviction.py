@@ -1,4 +1,4 @@
-"""Which frames to evict. Pure."""
+"""Chooses frames to evict. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ LOW_WATER = 0.9
 
 
 def spare_bytes(*, used_bytes: int, needed_bytes: int, budget_bytes: int) -> int:
-    """Return how many bytes to evict so that `needed_bytes` fit."""
+    """Return the number of bytes to evict so that `needed_bytes` fit."""
     if used_bytes + needed_bytes <= budget_bytes:
         return 0
     return used_bytes - max(0, int(LOW_WATER * budget_bytes) - needed_bytes)

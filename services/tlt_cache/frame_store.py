@@ -1,4 +1,4 @@
-"""Interface of frame stores. Redis is the production store; the in-memory store honors the same contract."""
+"""Interface of frame stores: Redis in production, and an in-memory store with the same contract."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
@@ -25,7 +25,7 @@ class FrameStore(Protocol):
         """
         Store frames, evicting others if necessary. Return how many were stored.
 
-        Those that do not fit are dropped, and those of a shard that is lost while others are not.
+        Frames that do not fit are dropped, and so are frames of a lost shard.
         """
         ...
 
@@ -33,14 +33,14 @@ class FrameStore(Protocol):
         self, *, max_tokens: int, seed: int, min_policy_version: int = 0, newer_than: Cursors = NO_CURSORS
     ) -> AsyncIterator[StoredFrame]:
         """
-        Yield the frames that `selection.choose` chooses from the latest. They stay stored; those evicted are skipped.
+        Yield the frames that `selection.choose` picks from the latest ones. They stay stored; evicted ones are skipped.
 
         Args:
             max_tokens: Maximum number of states.
             seed: Seed of the choice.
             min_policy_version: Oldest policy to include.
             newer_than: Choose from frames with a higher sequence number than their shard has here. Sequence numbers
-                increase over restarts and flushes of the store.
+                keep increasing over restarts and flushes of the store.
         """
         ...
 
@@ -49,7 +49,7 @@ class FrameStore(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Return if the store is reachable; try shards that were lost again."""
+        """Return if the store is reachable; otherwise raise. Retries lost shards."""
         ...
 
     async def aclose(self) -> None:

@@ -16,7 +16,7 @@ log = get_logger(__name__)
 
 
 class CaptureGate:
-    """The current capture policy. Capture is disabled until the store was reached once."""
+    """The current capture policy. Capture is disabled until the store has been reached once."""
 
     def __init__(self, policy: CapturePolicy) -> None:
         self._policy = policy
@@ -29,7 +29,7 @@ class CaptureGate:
         return replace(self._policy, enabled=self._policy.enabled and bool(self._reachable))
 
     async def watch(self) -> AsyncIterator[CapturePolicy]:
-        """Yield the policy at once and after each change. A slow reader skips intermediate changes."""
+        """Yield the policy immediately and after each change. A slow reader skips intermediate changes."""
         while True:
             seen, sent = self._changed.count, self.policy
             yield sent

@@ -78,7 +78,7 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
 @asynccontextmanager
 async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
     """
-    Open the configured store. A Redis that is not reachable yet is not an error: the store recovers once it is.
+    Open the configured store. An unreachable Redis is not an error: the store recovers once it is reachable.
 
     Raises:
         ConfigError: The embedded Redis cannot be used.

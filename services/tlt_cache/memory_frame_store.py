@@ -1,4 +1,4 @@
-"""In-memory frame store, for tests and for a cache without another process."""
+"""In-memory frame store, for tests and for caches without a Redis process."""
 
 import time
 from collections.abc import AsyncIterator, Sequence

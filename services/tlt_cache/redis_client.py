@@ -1,4 +1,4 @@
-"""Clients of one Redis or of a Redis Cluster, and their errors."""
+"""Clients of a single Redis or of a Redis Cluster, and their errors."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ def is_cluster(url: str) -> bool:
 
 
 def connected(url: str, tls: Mapping[str, Any]) -> Client:
-    """Return a client, which connects at its first command."""
+    """Return a client, which connects on its first command."""
     options = {"socket_connect_timeout": CONNECT_S, "socket_timeout": ANSWER_S, **tls}
     # Retries are left to callers: engines must learn quickly that frames cannot be stored.
     retry = Retry(NoBackoff(), 0)
@@ -43,7 +43,7 @@ def connected(url: str, tls: Mapping[str, Any]) -> Client:
 @contextmanager
 def reachable() -> Iterator[None]:
     """
-    Translate errors of the Redis client.
+    Convert errors of the Redis client.
 
     Raises:
         CacheUnavailableError: Redis did not respond, or returned an error.

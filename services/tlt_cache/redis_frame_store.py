@@ -1,10 +1,10 @@
 """
 Frames in Redis, in one shard or spread over the nodes of a Redis Cluster.
 
-The frames of a response are in one shard, and each shard has an equal part of the budget. A shard whose node is lost
-is left out until `ping` reaches it: its frames are missing from takes, and what would be stored in it is dropped.
+The frames of a response are in one shard, and each shard has an equal part of the budget. A shard whose node is lost is
+skipped until `ping` reaches it: its frames are missing from takes, and new frames for it are dropped.
 
-Which frames to take is decided in this process (`selection`), from a bounded part of the index: the latest arrivals.
+The frames to take are chosen in this process (`selection`), from a bounded part of the index: the latest arrivals.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class RedisFrameStore:
         self, calls: Mapping[int, Callable[[RedisShard], Awaitable[_Answer]]], *, also_lost: bool = False
     ) -> list[_Answer]:
         """
-        Call shards at the same time; return the answers of those that can be used.
+        Call all shards concurrently; return the answers of the usable ones.
 
         Raises:
             CacheUnavailableError: No shard can be used.
@@ -186,7 +186,7 @@ def _reading(entries: Sequence[Entry]) -> Callable[[RedisShard], Awaitable[list[
 
 
 def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Divide entries into batches of at most READ_BYTES; a larger one is alone."""
+    """Divide entries into batches of at most READ_BYTES. A larger entry forms its own batch."""
     batch, size = list[Entry](), 0
     for entry in entries:
         if batch and size + entry.size_bytes > READ_BYTES:

@@ -1,5 +1,5 @@
 """
-Lua scripts of the Redis store. Each runs on the keys of one shard, which are in one slot of a cluster.
+Lua scripts of the Redis store. Each runs on the keys of one shard, which share a hash slot.
 
 KEYS[1..4] are the hash of index entries, the sums, and the order of the frames by arrival and by policy. The others are
 payloads, one string each.

@@ -3,8 +3,8 @@ Frames in one slot of Redis: a string per payload, a hash of index entries, the 
 arrival and by policy. Scripts update them atomically, so that replicas of the service may share them: a frame is
 counted exactly while it is stored, and removing it twice counts once.
 
-Payloads do not pass through scripts, which would copy them. They are written under names of their own that expire, and
-a script admits them; those of a service that died in between expire.
+Payloads do not pass through scripts, which would copy them. They are written under separate names that expire, and a
+script admits them. If the service dies in between, they expire.
 """
 
 import os
@@ -100,7 +100,7 @@ class RedisShard:
 
     async def read(self, entries: Sequence[Entry]) -> list[StoredFrame]:
         """
-        Return the frames of these entries, without those that were evicted.
+        Return the frames of these entries, without evicted ones.
 
         Raises:
             CacheUnavailableError: Redis cannot be used.
@@ -130,10 +130,11 @@ class RedisShard:
 
     async def ping(self) -> None:
         """
-        Check that frames could be stored, by deleting what does not exist: also a full Redis does that, but no replica.
+        Check that frames can be stored, by deleting a key that does not exist: a full Redis accepts that, a replica
+        does not.
 
-        A primary that was demoted, in favour of one that its name now leads to, goes on answering reads. So connections
-        are made anew after a failure.
+        A demoted primary still answers reads, while its name resolves to the new one. Connections are therefore
+        reopened after a failure.
 
         Raises:
             CacheUnavailableError: Redis cannot be used.
@@ -184,7 +185,7 @@ class RedisShard:
         return bool(chosen)
 
     async def _oldest(self) -> list[Entry]:
-        """Return MAX_ENTRIES entries of the oldest policies; within a policy, those that arrived first."""
+        """Return MAX_ENTRIES entries of the oldest policies, in order of arrival within a policy."""
         entries: list[Entry] = []
         for at in range(0, MAX_ENTRIES, ENTRIES_PER_CALL):
             with reachable():

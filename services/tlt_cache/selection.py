@@ -1,4 +1,4 @@
-"""Selection of frames for a training batch. Pure and seeded."""
+"""Selects frames for a training batch. Pure and seeded."""
 
 import random
 from collections.abc import Iterable
@@ -55,6 +55,6 @@ def _ranked(entries: list[Entry], lengths: dict[str, int], rng: random.Random) -
 
 
 def _long(entries: list[Entry], lengths: dict[str, int]) -> list[Entry]:
-    """Return the frames of responses at least as long as that of the median frame."""
+    """Return the frames of responses that are at least as long as the median frame's."""
     median = sorted(lengths[entry.request_id] for entry in entries)[len(entries) // 2]
     return [entry for entry in entries if lengths[entry.request_id] >= median]

@@ -97,7 +97,7 @@ class HiddenStateServicer(wire.Servicer):
 async def _batches(
     requests: AsyncIterator[wire.pb.PutRequest], refused: list[InvalidRequestError]
 ) -> AsyncIterator[list[EncodedFrame]]:
-    """Yield valid frames in batches; collect why others were refused, which concerns each alone."""
+    """Yield valid frames in batches. Collects the reasons for refused frames, which do not affect others."""
     batch, size = list[EncodedFrame](), 0
     async for request in requests:
         try:

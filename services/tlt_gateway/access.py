@@ -21,7 +21,7 @@ _SCOPES = {
 
 def scopes_of(method: str, _request: Any) -> tuple[Scope, ...]:
     """
-    Return the scopes of which a call requires one; methods not listed here require `admin`.
+    Return the scopes that permit a call, any one of which is enough. Methods not listed here require `admin`.
 
     A caller aborts its own requests, whatever it names: `Gateway.abort` looks at its scopes before it aborts those of
     all callers.

@@ -134,7 +134,7 @@ class Gateway:
         raise AssertionError("the gateway's components ended without being cancelled")
 
     def _optional(self, known: KnownWorkers) -> Iterator[tuple[str, Callable[[], Awaitable[Never]]]]:
-        """Yield what the gateway goes on without: workers that are known stay in use."""
+        """Yield the components that the gateway can run without: known workers stay in use."""
         yield "known workers", known.run
         if coordinator := self._config.coordinator:
             fleet = partial(follow_fleet, coordinator, known, self._set_lending, tls=self._config.tls)
@@ -190,7 +190,7 @@ class Gateway:
         return aborted
 
     def finish_session(self, session_id: str, *, owner: str) -> bool:
-        """Forget a session of a token's holder; return whether it was known. Requests of it that run go on."""
+        """Forget a session of a token's owner; return whether it was known. Its running requests continue."""
         return self._slots.placing.forget(session_id, owner=owner)
 
     @property

@@ -36,7 +36,7 @@ def run(config: GatewayConfig) -> None:
 
 
 def _settle(_address: str) -> None:
-    """Spare the collector of garbage what the process was started with: a full collection holds the event loop."""
+    """Exclude startup objects from garbage collection: a full collection blocks the event loop."""
     gc.collect()
     gc.freeze()
 

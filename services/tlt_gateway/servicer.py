@@ -1,4 +1,4 @@
-"""gRPC servicer of tlt.rollout.v1: decode, delegate, encode."""
+"""gRPC servicer of tlt.rollout.v1: decodes, delegates, encodes."""
 
 import asyncio
 from collections.abc import AsyncIterator

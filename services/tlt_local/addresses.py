@@ -1,4 +1,4 @@
-"""Where a local suite listens. Imports nothing, so that `tlt --help` stays fast."""
+"""Default addresses of a local suite. Imports nothing, so that `tlt --help` stays fast."""
 
 HOST = "127.0.0.1"
 PORT = 7700

@@ -145,7 +145,7 @@ def up(
 
 
 def show(console: "Console", stack: "Stack", tls: Path | None) -> None:
-    """Print the addresses, and what to do next."""
+    """Print the addresses and the next command."""
     from tlt_local.configuration.certificates import certificate_of
 
     scheme = "https" if tls else "http"

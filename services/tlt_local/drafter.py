@@ -41,8 +41,8 @@ def collect(
     """
     Collect the policy's own responses to your prompts, for `tlt drafter train`.
 
-    Starts a suite for the time it takes, or uses one that runs. If interrupted, the same command continues: responses
-    are written as they finish. Says how long it will take once some are there.
+    Starts a suite for the collection, or uses a running one. If interrupted, the same command continues, since
+    responses are written as they finish. Estimates the remaining time after the first responses.
     """
     import time
 

@@ -1,4 +1,4 @@
-"""The workers of a run: their settings, and the GPUs each gets."""
+"""The workers of a run: their settings and GPUs."""
 
 from collections.abc import Mapping
 from typing import Any

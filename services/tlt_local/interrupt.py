@@ -1,4 +1,4 @@
-"""Run until Ctrl-C, SIGTERM or the terminal's hang-up, and shut down in order."""
+"""Runs until Ctrl-C, SIGTERM or hang-up of the terminal, and shuts down in order."""
 
 import asyncio
 import signal
@@ -10,10 +10,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> int | None:
     """
-    Run `main` to its end, or cancel it on a signal; return that signal, or None.
+    Run `main` to completion, or cancel it on a signal; return that signal, or None.
 
-    A second signal cancels the orderly shutdown, so that what is left is killed at once. Signals that were ignored at
-    the start stay ignored: `nohup tlt up &` outlives its terminal.
+    A second signal cancels the orderly shutdown, so that the remaining processes are killed immediately. Signals
+    ignored at start stay ignored: `nohup tlt up &` outlives its terminal.
     """
     received: list[int] = []
 

@@ -1,4 +1,4 @@
-"""`tlt journal`: what gateways and coordinators have written down for simulations."""
+"""`tlt journal`: checks journals that gateways and coordinators wrote for simulations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory th
 
 @app.callback()
 def journal() -> None:
-    """Keep `check` a command of its own: there will be others."""
+    """Command group, which keeps `check` a subcommand."""
 
 
 @app.command()
@@ -29,10 +29,10 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per journal.")] = False,
 ) -> None:
     """
-    Check every line of the journals in a directory, and print what is in them.
+    Check every line of the journals in a directory, and print a summary.
 
-    Exit codes: 0 all are valid, 2 one is not: the file, the line and the field are named. A line that is cut at the end
-    of the last file, as by a crash, is left out and named.
+    Exit codes: 0 if all are valid; 2 if one is not, with file, line and field in the message. A line truncated by a
+    crash at the end of the last file is skipped and reported.
     """
     from tlt_common.journal.contents import contents_of
     from tlt_common.journal.reader import journals_in
@@ -69,7 +69,7 @@ def _lines(contents: "JournalContents") -> list[str]:
     else:
         figures.append(f"  trained: {contents.trained_s:.1f} device-seconds")
     if contents.dropped:
-        figures.append(f"  incomplete: {contents.dropped} lines were not written, since the disk was too slow")
+        figures.append(f"  incomplete: {contents.dropped} lines were not written because the disk was too slow")
     if contents.cut:
-        figures.append(f"  cut: {contents.cut}, which was left out")
+        figures.append(f"  cut: {contents.cut}, which was skipped")
     return figures

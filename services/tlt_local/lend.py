@@ -1,4 +1,4 @@
-"""`tlt lend`: whether idle workers are lent to drafter training, and which of them."""
+"""`tlt lend`: controls which idle workers are lent to drafter training."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,32 +12,32 @@ Workers = Annotated[list[str], typer.Argument(metavar="WORKER...", help="Ids of 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Lend idle workers to drafter training, or do not: all of them, or all but some. `tlt status` shows why each "
-    "worker is lent, or not.",
+    help="Enable or disable lending of idle workers to drafter training, for all or for some. `tlt status` shows "
+    "why each worker is or is not lent.",
 )
 
 
 @app.command()
 def on(at: At = USUAL, ca: Ca = None, certificate: Certificate = None, key: Key = None) -> None:
-    """Lend idle workers. When the coordinator starts again, its key lending decides."""
+    """Lend idle workers. After a restart of the coordinator, its key `lending` applies."""
     _lend(at, ca, certificate, key, enabled=True)
 
 
 @app.command()
 def off(at: At = USUAL, ca: Ca = None, certificate: Certificate = None, key: Key = None) -> None:
-    """Lend no worker, and take back those that are lent. When the coordinator starts again, its key lending decides."""
+    """Stop lending, and take lent workers back. After a restart of the coordinator, its key `lending` applies."""
     _lend(at, ca, certificate, key, enabled=False)
 
 
 @app.command()
 def exclude(workers: Workers, at: At = USUAL, ca: Ca = None, certificate: Certificate = None, key: Key = None) -> None:
-    """Lend these workers no more, also after restarts, until they are included again."""
+    """Exclude workers from lending until they are included again, also across restarts."""
     _exclude(at, ca, certificate, key, workers, excluded=True)
 
 
 @app.command()
 def include(workers: Workers, at: At = USUAL, ca: Ca = None, certificate: Certificate = None, key: Key = None) -> None:
-    """Lend excluded workers again."""
+    """Include excluded workers again."""
     _exclude(at, ca, certificate, key, workers, excluded=False)
 
 

@@ -1,4 +1,4 @@
-"""What operators tell a coordinator."""
+"""Operators' calls to a coordinator."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ ANSWER_S = 10.0
 
 async def set_lending(coordinator: str, tls: TlsSettings | None, *, enabled: bool) -> None:
     """
-    Lend idle workers, or do not; print what changed.
+    Enable or disable lending; print what changed.
 
     Raises:
         TltError: The coordinator is unreachable, or refuses.
@@ -28,7 +28,7 @@ async def set_lending(coordinator: str, tls: TlsSettings | None, *, enabled: boo
 
 async def exclude(coordinator: str, tls: TlsSettings | None, workers: Sequence[str], *, excluded: bool) -> None:
     """
-    Exclude workers from lending, or include them again; print all that are excluded.
+    Exclude workers from lending, or include them again; print all excluded workers.
 
     Raises:
         TltError: The coordinator is unreachable, or does not know a worker.

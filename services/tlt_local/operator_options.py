@@ -1,4 +1,4 @@
-"""What operators tell commands of a coordinator: where it is, and who they are."""
+"""Command-line options for operators: the coordinator's address and credentials."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,10 +22,10 @@ USUAL = f"{HOST}:{PORT + 1}"
 
 def tls_of(ca: Path | None, certificate: Path | None, key: Path | None) -> "TlsSettings | None":
     """
-    Return the TLS settings that the options give; None: no TLS.
+    Return the TLS settings from the options, or None without TLS.
 
     Raises:
-        ConfigError: Some of the three are missing.
+        ConfigError: Some of the three options are missing.
     """
     from tlt_common.client.health import credentials_of
 

@@ -22,7 +22,7 @@ PUBLISHER = "tlt-up"
 
 async def publish_drafter(channel: grpc.aio.Channel, uri: str) -> DrafterVersion:
     """
-    Make the given drafter the first of the fleet; return its version. Repeating it returns the same version.
+    Publish the given drafter as the fleet's first; return its version. Idempotent.
 
     Raises:
         ConfigError: The run directory already has a newer drafter.
@@ -46,7 +46,7 @@ async def until_joined(channel: grpc.aio.Channel, workers: int, *, within_s: flo
     Wait until the coordinator knows this many workers.
 
     Raises:
-        UnavailableError: Not within `within_s` seconds.
+        UnavailableError: They have not joined within `within_s` seconds.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -61,10 +61,10 @@ async def until_joined(channel: grpc.aio.Channel, workers: int, *, within_s: flo
 
 async def until_loaded(channel: grpc.aio.Channel, version: DrafterVersion, *, within_s: float = LOAD_S) -> None:
     """
-    Wait until every worker has loaded a drafter of that version or a newer one.
+    Wait until every worker has loaded the drafter version or a newer one.
 
     Raises:
-        UnavailableError: Not within `within_s` seconds.
+        UnavailableError: They have not loaded it within `within_s` seconds.
     """
     try:
         async with asyncio.timeout(within_s):

@@ -32,16 +32,16 @@ ENGINES_S = 900.0
 
 class Stack:
     """
-    Starts everything on entry and leaves no process and no file on exit, however the block ends, except the logs of a
-    start that failed.
+    Starts everything on entry and leaves no process or file on exit, however the block ends, except the logs of a
+    failed start.
 
-    Inside the block the addresses are set. When a part fails for good, the block is cancelled and the error of that
-    part raised.
+    Inside the block the addresses are set. If a part fails permanently, the block is cancelled and the part's error
+    raised.
 
     Args:
         say: Called with one line about each start-up phase.
-        restarts: Whether a part that ends by itself is started again, as under `tlt up`; otherwise it has failed for
-            good, so that no test and no measurement passes over it.
+        restarts: Whether to restart a part that ends by itself, as `tlt up` does; otherwise this counts as a permanent
+            failure, so that tests and measurements notice it.
     """
 
     endpoint: str
@@ -51,7 +51,7 @@ class Stack:
     tuner: str
     page_url: str
     http_url: str
-    """URL of the rollout endpoint over HTTP; empty: disabled."""
+    """URL of the rollout endpoint over HTTP; empty if disabled."""
     home: Path
     """Private files of the run; deleted afterwards."""
     data: Path
@@ -79,7 +79,7 @@ class Stack:
 
     @property
     def ended(self) -> tuple[Ended, ...]:
-        """What has ended since the start though nobody stopped it: services each time, of each worker the last time."""
+        """Parts that ended although nobody stopped them: services each time, workers the last time."""
         services = [ended for process in self._running for ended in process.ended]
         if self._workers and (why := self._workers.failure()):
             services.append(Ended(name="a worker", why=why))
@@ -178,7 +178,7 @@ class Stack:
     def _require_unbroken(self) -> None:
         """
         Raises:
-            UnavailableError: A part has ended by itself, and must not.
+            UnavailableError: A part that must keep running has ended by itself.
         """
         if self.ended and not self._restarts:
             raise UnavailableError("; ".join(map(str, self.ended)))
@@ -213,7 +213,7 @@ class Stack:
         return {}
 
     def _tls(self, component: str) -> dict[str, Any]:
-        """Return the TLS settings of a service; empty: plain text."""
+        """Return the TLS settings of a service; empty for plain text."""
         files = certificate_of(self._config.tls, component)
         return {"tls": files.model_dump(mode="json")} if files else {}
 
@@ -230,7 +230,7 @@ def _redis_socket(home: Home) -> Path:
 
 
 async def _stop(running: list[Supervised]) -> None:
-    """Stop the gateway first, so that no request is admitted; then the workers; then the services they call."""
+    """Stop the gateway first, so that no request is admitted, then the workers, then the services they call."""
     order = {"gateway": 0, "workers": 1}
     for rank in range(3):
         leaving = [process for process in running if order.get(process.name, 2) == rank]

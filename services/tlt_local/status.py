@@ -1,4 +1,4 @@
-"""`tlt status`: workers, roles, leases, drafter and bubble utilisation, live."""
+"""`tlt status`: shows workers, roles, leases, drafter and bubble utilization, live."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ def status(
     certificate: Certificate = None,
     key: Key = None,
 ) -> None:
-    """Show workers, roles, leases, drafter version, accept length and bubble utilisation."""
+    """Show workers, roles, leases, drafter version, accept length and bubble utilization."""
     from rich.console import Console
 
     from tlt_local.interrupt import run

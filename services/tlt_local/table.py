@@ -1,4 +1,4 @@
-"""The fleet as a table, or as plain values."""
+"""Formats the fleet as a table or as plain values."""
 
 from dataclasses import asdict
 from math import isfinite
@@ -52,7 +52,7 @@ def picture(fleet: Fleet) -> Group:
 
 
 def problem_lines(fleet: Fleet) -> list[str]:
-    """Return what keeps workers from training or from loading a drafter, a line per problem."""
+    """Return the problems that keep workers from training or loading a drafter, one per line."""
     workers: dict[str, list[str]] = {}
     for account in fleet.workers:
         if account.status.problem:
@@ -61,7 +61,7 @@ def problem_lines(fleet: Fleet) -> list[str]:
 
 
 def row(account: WorkerAccount) -> tuple[Text | str, ...]:
-    """Return one worker's cells; a dash where there is no value. The trainer's has steps and last loss."""
+    """Return one worker's cells, with a dash for missing values. The trainer's cell has steps and last loss."""
     status = account.status
     training = f"{status.training_steps}: {status.training_loss:.2f}" if status.training_steps else "-"
     return (

@@ -1,4 +1,4 @@
-"""Reads the fleet from the coordinator, once or again and again, and prints it or its problems."""
+"""Reads the fleet from the coordinator, once or repeatedly, and prints it or its problems."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ ANSWER_S = 3.0
 
 async def show(coordinator: str, console: Console, tls: TlsSettings | None, *, watch: bool, as_json: bool) -> None:
     """
-    Print the fleet: as a table that is redrawn, as one table, or as JSON.
+    Print the fleet as a table that is redrawn, as a single table, or as JSON.
 
     Raises:
         UnavailableError: The coordinator is unreachable.
@@ -44,7 +44,7 @@ async def show(coordinator: str, console: Console, tls: TlsSettings | None, *, w
 
 
 async def tell_problems(coordinator: str, console: Console, tls: TlsSettings | None) -> Never:
-    """Print what keeps workers from training or from loading a drafter, each problem once, until cancelled."""
+    """Print the problems that keep workers from training or loading a drafter, each once, until cancelled."""
     told: set[str] = set()
     while True:
         with suppress(TltError):  # the coordinator restarts; whatever it answers, the suite goes on
@@ -58,7 +58,7 @@ async def tell_problems(coordinator: str, console: Console, tls: TlsSettings | N
 
 async def fleets(coordinator: str, tls: TlsSettings | None = None, *, every_s: float | None) -> AsyncIterator[Fleet]:
     """
-    Yield the state of the fleet every `every_s` seconds; None: once.
+    Yield the state of the fleet every `every_s` seconds, or once if that is None.
 
     Raises:
         UnavailableError: The coordinator is unreachable.

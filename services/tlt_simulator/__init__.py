@@ -1,1 +1,1 @@
-"""`tlt simulate`: what the suite would bring to a run, calculated in virtual time with the product's own deciders."""
+"""`tlt simulate`: estimates the suite's effect on a run, in virtual time with the product's own deciders."""

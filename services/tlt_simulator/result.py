@@ -1,4 +1,4 @@
-"""What a simulated run came to. Pure."""
+"""Result of a simulated run. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,25 +13,25 @@ TAIL_RUNNING = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
-    """A step. Durations are seconds."""
+    """Result of a step. Durations are in seconds."""
 
     number: int
-    """From 1."""
+    """Number of the step, from 1."""
     began_s: float
-    """Since the beginning of the run."""
+    """Start time, in seconds since the start of the run."""
     rollout_s: float
     learn_s: float
     update_s: float
     tail_s: float
-    """Part of the rollout in which at most TAIL_RUNNING requests per worker ran."""
+    """Duration of the rollout's part with at most TAIL_RUNNING requests per worker."""
     responses: int
     tokens: int
     rounds: float
-    """Summed over requests; `tokens` ÷ this is the accept length."""
+    """Rounds, summed over requests. `tokens` divided by this is the accept length."""
     drafter: int
-    """Version with which it ended; 0: none."""
+    """Drafter version at the end of the step; 0 for none."""
     quality: float
-    """Probability that the first draft is accepted, at its end; 0 without a drafter."""
+    """Acceptance probability of the first draft at its end; 0 without a drafter."""
     by_state: Mapping[str, float]
     """Device-seconds by `WorkerState`."""
 
@@ -48,7 +48,7 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True)
 class StateTurn:
-    """A worker is in another state from now on."""
+    """A change of a worker's state."""
 
     at_s: float
     worker: int
@@ -61,13 +61,13 @@ class SimulatedRun:
 
     steps: tuple[StepRun, ...]
     turns: tuple[tuple[StateTurn, ...], ...]
-    """Per step, in order of time; each begins with a turn for every worker."""
+    """Changes of state per step, in order of time. Each step starts with one for every worker."""
     publications: tuple[tuple[float, int, float], ...] = ()
-    """When, which version, and its accept probability."""
+    """Time, version and acceptance probability of each publication."""
     events: int = 0
-    """Discrete events that were processed."""
+    """Number of processed events."""
     wall_s: float = 0.0
-    """Seconds that the simulation took."""
+    """Wall time of the simulation in seconds."""
 
     @property
     def seconds(self) -> float:
@@ -80,12 +80,12 @@ class SimulatedRun:
         return sum(step.rollout_s for step in self.steps)
 
     def state_s(self, *states: str) -> float:
-        """Return the device-seconds in these states, whatever their order, which sets change with each process."""
+        """Return the device-seconds in these states, summed exactly: the order of sets differs between processes."""
         return fsum(step.by_state.get(state, 0.0) for step in self.steps for state in states)
 
     @property
     def bubble_utilisation(self) -> float:
-        """Share of unused device-seconds in which drafters were trained, as the ledger defines it."""
+        """Share of idle device-seconds that trained drafters, as the ledger defines it."""
         unused = self.state_s(*BUBBLES)
         return self.state_s(WorkerState.TRAINING) / unused if unused else 0.0
 
@@ -96,17 +96,17 @@ class Comparison:
 
     scenario: Scenario
     source: str
-    """What the trace was read from."""
+    """Source of the trace."""
     without: SimulatedRun
     with_suite: SimulatedRun
     notes: tuple[str, ...] = field(default=())
 
     @property
     def speedup(self) -> float:
-        """Duration of the run without the suite ÷ with it."""
+        """Ratio of the run's duration without the suite to that with it."""
         return self.without.seconds / self.with_suite.seconds
 
     @property
     def rollout_speedup(self) -> float:
-        """The same for rollouts alone."""
+        """The same ratio for rollouts only."""
         return self.without.rollout_s / self.with_suite.rollout_s

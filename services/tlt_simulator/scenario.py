@@ -1,4 +1,4 @@
-"""What is simulated: a fleet, a trainer, the suite's configuration, and the costs of all. Pure."""
+"""A simulation scenario: fleet, RL trainer, the suite's configuration, and all costs. Pure."""
 
 from pydantic import Field, field_validator
 
@@ -17,27 +17,27 @@ class RolloutFleet(Frozen):
 
     workers: int = Field(ge=1, le=10_240)
     gpus: int = Field(1, ge=1, le=64)
-    """Of each worker: its tensor-parallel group."""
+    """GPUs per worker: its tensor-parallel group."""
     slots: int = Field(256, ge=1)
-    """Requests that a worker runs at a time."""
+    """Concurrent requests per worker."""
     kv_room: int = Field(ge=1)
-    """Tokens that a worker's KV cache holds."""
+    """KV cache size of a worker, in tokens."""
 
     @property
     def devices(self) -> int:
-        """All GPUs."""
+        """Number of GPUs."""
         return self.workers * self.gpus
 
 
 class RlTrainer(Frozen):
-    """The RL trainer, between two rollouts."""
+    """The RL trainer between two rollouts."""
 
     learn_s: CostFigure
-    """From the last response of a step to the call with the new weights."""
+    """Time from a step's last response to the call with the new weights."""
     learn_token_s: CostFigure = NOTHING
-    """Added to it for each token of the step's responses."""
+    """Additional time for each token of the step's responses."""
     colocated: bool = True
-    """Whether it learns on the workers' own devices, which then cannot be lent; otherwise it has others."""
+    """Whether it learns on the workers' devices, which then cannot be lent, rather than on its own."""
 
 
 class GatewayKeys(Frozen):
@@ -50,7 +50,7 @@ class EngineKeys(Frozen):
     """Keys of the engine that decide how rounds draft, as in the worker's configuration."""
 
     arms: tuple[str, ...] | None = None
-    """Null: the defaults on a GPU."""
+    """Null for the defaults on a GPU."""
     speculate_below_requests: int = Field(EngineConfig.model_fields["speculate_below_requests"].default, ge=1)
     group_below_requests: dict[int, int] = Field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class CacheKeys(Frozen):
 
 
 class SuiteKeys(Frozen):
-    """The suite's configuration, by the names under which `tlt up --set` takes it."""
+    """The suite's configuration, under the names of `tlt up --set`."""
 
     lending: bool = True
     speculation: bool = True
@@ -87,11 +87,11 @@ class Scenario(Frozen):
     costs: CostModel
     suite: SuiteKeys = SuiteKeys()
     drafter_tokens: float = Field(0.0, ge=0)
-    """Tokens that the drafter has learned from with which the run begins; 0: there is none."""
+    """Training tokens of the run's initial drafter; 0 without one."""
     seed: int = 0
 
     @property
     def plain(self) -> "Scenario":
-        """The same run without the suite: nothing is drafted or lent."""
+        """The same run without the suite, so that nothing is drafted or lent."""
         keys = self.suite.model_copy(update={"lending": False, "speculation": False})
         return self.model_copy(update={"suite": keys})

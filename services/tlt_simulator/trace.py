@@ -1,4 +1,4 @@
-"""The responses of an RL run: their lengths, groups and times, and nothing of their texts. Pure."""
+"""The responses of an RL run: their lengths, groups and times, without texts. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -11,28 +11,28 @@ class TraceSample:
     """A response."""
 
     prompt: int
-    """The same for the samples of a group, and for later epochs of its prompt."""
+    """Equal for the samples of a group, and for later epochs of its prompt."""
     prompt_tokens: int
     tokens: int
     """At least 1."""
     ends: bool = True
-    """Whether it ends by itself; otherwise a cap cut it."""
+    """Whether it ends by itself; false if a cap cut it."""
     after_s: float = 0.0
-    """Seconds after the beginning of its step at which it is requested."""
+    """Time of its request, in seconds after the start of its step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStep:
-    """The responses between two updates of the weights. Seconds are those measured; None: not known."""
+    """The responses between two updates of the weights. Seconds are measured ones; None if unknown."""
 
     samples: tuple[TraceSample, ...]
     rollout_s: float | None = None
-    """From the first request to the last response."""
+    """Time from the first request to the last response."""
     step_s: float | None = None
-    """From the first request to that of the next step."""
+    """Time from the first request to the first request of the next step."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle samples by column: there may be millions, which are sent to other processes."""
+        """Pickle samples by column, since millions may be sent to other processes."""
         columns = tuple(list(map(attrgetter(name), self.samples)) for name in _NAMES)
         return _step_of, (columns, self.rollout_s, self.step_s)
 
@@ -50,12 +50,12 @@ class RunTrace:
     """A run."""
 
     source: str
-    """What it was read from, for reports."""
+    """Source of the trace, for reports."""
     steps: tuple[TraceStep, ...]
     cap: int
-    """Tokens of a response at most."""
+    """Maximum tokens of a response."""
     notes: tuple[str, ...] = ()
-    """What its reader assumed or could not know."""
+    """Assumptions and gaps of its reader."""
 
     @property
     def responses(self) -> int:

@@ -1,4 +1,4 @@
-"""`tlt drafter`: drafters as files."""
+"""`tlt drafter`: trains, evaluates, imports and exports drafters."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto is a GPU if t
 
 @app.callback(help=HELP)
 def drafter() -> None:
-    """What `tlt drafter --help` shows."""
+    """Help group of `tlt drafter`."""
 
 
 @app.command()
@@ -53,10 +53,10 @@ def import_(
     model: Annotated[Path, typer.Option(metavar="DIR", help="Checkpoint of the drafter's target.")],
 ) -> None:
     """
-    Write a public EAGLE, EAGLE-3 or block drafter so that `tlt up --drafter` and the spot trainers read it.
+    Convert a public EAGLE, EAGLE-3 or block drafter to the format of `tlt up --drafter` and the spot trainers.
 
-    Reads what EAGLE's authors, SpecForge, vLLM's speculators, DFlash and DSpark publish, also as pytorch_model.bin, and
-    prints what was changed. What SGLang's layers cannot compute is refused by name.
+    Reads drafters published by EAGLE's authors, SpecForge, vLLM's speculators, DFlash and DSpark, including
+    pytorch_model.bin, and prints the changes. Features that SGLang's layers do not support are refused by name.
     """
     from tlt_trainer.offline.importing import import_to
 
@@ -75,7 +75,7 @@ def train(
         typer.Option(
             "--from",
             metavar="PATH|URL",
-            help="Drafter to continue. Default: begin from scratch; mtp, from the checkpoint's head.",
+            help="Drafter to continue. Default: train from scratch, or from the checkpoint's head for mtp.",
         ),
     ] = "",
     kind: Annotated[
@@ -119,13 +119,14 @@ def train(
     ] = None,
 ) -> None:
     """
-    Train a drafter on collected rollouts, with the code of the spot trainers.
+    Train a drafter on collected rollouts, with the spot trainers' code.
 
-    Says first how long it will take. One prompt in eight is kept for scoring. The last line on stdout is JSON: per
-    draft, the share that is the policy's most likely token, and that is accepted when sampled; the tokens per round
-    expected of a chain of three drafts at temperature 1; the share of the responses' tokens that the drafter's head
-    covers; and the curve, in points of states trained on, seconds and accept length. `tlt up --drafter DIR` starts with
-    the result; if it is not an EAGLE drafter, give also `--set worker.engine.drafter_architecture=KIND`.
+    Prints an estimate of the duration first. One prompt in eight is held out for scoring. The last line on stdout is
+    JSON: per draft, the share that is the policy's most likely token and the share that is accepted when sampled; the
+    expected tokens per round of a chain of three drafts at temperature 1; the share of the responses' tokens that the
+    drafter's head covers; and the training curve, with points of states trained on, seconds and accept length. `tlt up
+    --drafter DIR` starts with the result; if it is not an EAGLE drafter, also pass `--set
+    worker.engine.drafter_architecture=KIND`.
     """
     from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
@@ -172,8 +173,9 @@ def evaluate(
     """
     Score a drafter on collected rollouts.
 
-    Prints JSON: per draft, the share that is the policy's most likely token, and that is accepted when sampled; the
-    tokens per round expected of a chain; and the share of the responses' tokens that the drafter's head covers.
+    Prints JSON: per draft, the share that is the policy's most likely token and the share that is accepted when
+    sampled; the expected tokens per round of a chain; and the share of the responses' tokens that the drafter's head
+    covers.
     """
     from tlt_trainer.offline import commands
 

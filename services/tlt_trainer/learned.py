@@ -1,4 +1,4 @@
-"""What a learner has learned: its counters, and copies of its weights. Values only."""
+"""The training state of a learner: counters and copies of weights. Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ from tlt_common.domain.ids import DrafterVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCounters:
-    """Training that went into these weights, over restarts and by all trainers whose work they contain."""
+    """Training contained in the weights, across restarts and all contributing trainers."""
 
     steps: int = 0
     tokens: int = 0
     base_version: DrafterVersion = DrafterVersion(0)
-    """The published drafter they are based on; 0: none, from scratch."""
+    """The published drafter they are based on; 0 if they were trained from scratch."""
     base_steps: int = 0
     base_tokens: int = 0
 
     @property
     def own_steps(self) -> int:
-        """Steps made by this trainer since the base."""
+        """Steps of this trainer since the base."""
         return self.steps - self.base_steps
 
     @property
     def own_tokens(self) -> int:
-        """Tokens trained on by this trainer since the base."""
+        """Tokens that this trainer trained on since the base."""
         return self.tokens - self.base_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A drafter of the fleet."""
+    """The fleet's drafter."""
 
     version: DrafterVersion
     weights: Mapping[str, Tensor]
@@ -42,11 +42,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything needed to continue training: copies on the CPU."""
+    """The complete training state, as copies on the CPU."""
 
     counters: TrainingCounters
     weights: Mapping[str, Tensor]
     average: Mapping[str, Tensor]
     base: Mapping[str, Tensor]
-    """Empty if the base could not be read."""
+    """Weights of the base; empty if it could not be read."""
     optimizer: Mapping[str, Tensor]

@@ -40,11 +40,11 @@ class Learner:
     A drafter in training.
 
     Args:
-        form: Its format.
+        form: Format of the drafter.
         device: Device to train on.
-        passes: Passes of training; None: as many as its kind is trained with.
-        regression_weight: Weight of the states in the loss; None: as its kind is trained.
-        drafts: Passes of scoring: drafts of a chain. None: as many as in training, at least three.
+        passes: Training passes; None uses the default of its kind.
+        regression_weight: Weight of the states in the loss; None uses the default of its kind.
+        drafts: Passes of scoring: drafts of a chain. None uses the training passes, at least three.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Learner:
         self._has_tokens = self._has_head = False
 
     def begin(self, head: OwnHead) -> None:
-        """Continue from the head that the policy's checkpoint brought: the fleet's drafter until there is another."""
+        """Continue from the head in the policy's checkpoint, which serves as base until the fleet has a drafter."""
         experts = head.experts and head.experts.to(self.device, self.dtype)
         for drafter in (self._drafter, self._average):
             load(drafter, head.weights)
@@ -93,7 +93,7 @@ class Learner:
         self._base, self._has_head = dict(head.weights), True
 
     def share(self, shared: SharedWeights | None) -> None:
-        """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
+        """Set the embedding and head to use; None frees them. Call it before the methods below."""
         if self.rows:
             self.rows.release()
         self._shared = shared and shared.to(self.dtype)
@@ -101,20 +101,19 @@ class Learner:
 
     @property
     def tokens(self) -> Tensor | None:
-        """The draft tokens of an EAGLE-3 drafter, (D,); -1: none has been chosen. None: EAGLE has no choice."""
+        """The draft tokens of an EAGLE-3 drafter, (D,); -1 if none are chosen. None for EAGLE, which has no choice."""
         return self._drafter.tokens if isinstance(self._drafter, Eagle3Drafter) else None
 
     @property
     def lacks_tokens(self) -> bool:
-        """Whether draft tokens must be chosen before training. On a GPU the answer waits for all work before it."""
+        """Whether draft tokens must be chosen before training. On a GPU, this waits for all earlier work."""
         return (tokens_D := self.tokens) is not None and bool((tokens_D < 0).any())
 
     def choose(self, tokens_D: Tensor) -> None:
         """
-        Make these tokens of the policy the draft tokens of an EAGLE-3 drafter, ascending; -1 for all of them: none.
+        Set the draft tokens of an EAGLE-3 drafter, ascending; all -1 for none.
 
-        What was learned of tokens that stay is kept; the others' rows of the head begin as the policy's. Does nothing
-        for EAGLE.
+        Tokens that stay keep their training; head rows of new tokens start as the policy's. Does nothing for EAGLE.
         """
         _, head_VH = self._frozen()
         if (before_D := self.tokens) is None:
@@ -129,21 +128,21 @@ class Learner:
 
     @property
     def step_is_due(self) -> bool:
-        """Whether enough tokens have accumulated since the last optimizer step, or one has begun."""
+        """Whether enough tokens have accumulated for an optimizer step, or one has begun."""
         return bool(self._left) or self._pending_tokens >= self._step_tokens
 
     def micro_step(self, pack: Pack, *, steps: bool = True) -> float:
         """
-        Learn from one pack and return its loss per scored entry; the optimizer steps if a step is due.
+        Train on one pack and return its loss per scored entry. The optimizer steps if a step is due.
 
         The gradient of a step is the sum over its samples, however they are packed.
 
         Args:
             pack: Samples.
-            steps: False leaves a step that is due to the caller, who calls `step` or `step_piece` for it.
+            steps: False leaves a due step to the caller, who calls `step` or `step_piece`.
 
         Raises:
-            WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
+            WeightsError: The loss is not finite, because states or weights are broken. Nothing was changed.
         """
         with self._autocast():
             embedding_VH, head_VH = self._chosen()
@@ -159,7 +158,7 @@ class Learner:
         return loss
 
     def discard(self) -> None:
-        """Forget the gradients of an optimizer step that was not completed."""
+        """Discard the gradients of an incomplete optimizer step."""
         self._optimizer.discard()
         self._left.clear()
         self._pending_tokens = 0
@@ -173,7 +172,7 @@ class Learner:
         return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 
     def candidate(self, weights: Mapping[str, Tensor]) -> AnyDrafter:
-        """Return a drafter with other weights, which are on the device and not copied, to compare with the own one."""
+        """Return a drafter with other weights, on the device and not copied, to compare with the learner's own."""
         with torch.device("meta"):  # without memory and initial values: seconds, for a large model
             drafter = drafter_of(self.form).requires_grad_(requires_grad=False)
         drafter.load_state_dict(cast("dict[str, Tensor]", weights), assign=True)
@@ -190,29 +189,29 @@ class Learner:
 
     def base(self) -> Mapping[str, Tensor] | None:
         """
-        Return the fleet's drafter of `base_version`, before the first one the checkpoint's head.
+        Return the fleet's drafter of `base_version`; before the first one, the checkpoint's head.
 
-        None: there is none, or it could never be read.
+        Returns None if there is none or it could never be read.
         """
         return self._base if (self.counters.base_version or self._has_head) and self._base else None
 
     def start_with(self, newest: Published) -> Mapping[str, Tensor]:
-        """Return the weights that the own and the newest drafter were trained from; empty: not known."""
+        """Return the common start of its own and the newest drafter; empty if unknown."""
         return self._base if newest.tokens > self.counters.base_tokens else {}
 
     def share_beside(self, newest: Published) -> float:
-        """Return the weight of own progress beside the newest drafter's: its share of the tokens of both."""
+        """Return the weight of its own progress relative to the newest drafter's: its share of the tokens of both."""
         own = self.counters
         return share_of(own.own_tokens, newest.tokens - own.base_tokens)
 
     def follow(self, newest: Published, adopt: Mapping[str, Tensor], *, has_own: bool = False) -> None:
         """
-        Make the newest drafter the base and continue from `adopt`.
+        Make the newest drafter the base, and continue from `adopt`.
 
         Args:
             newest: The fleet's drafter.
-            adopt: Its weights, a merge with the own, or the own. Fast if they are on the device.
-            has_own: Whether they contain the own training.
+            adopt: The newest weights, a merge, or the learner's own. Fast if they are on the device.
+            has_own: Whether they contain the learner's own training.
         """
         own = self.counters
         ahead = 1 if has_own else 0
@@ -233,19 +232,19 @@ class Learner:
             self._optimizer.rearrange(HEAD, before_D, after_D)
 
     def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor], trained: TrainingCounters) -> None:
-        """Record that these own weights, as they were at `trained`, were published; training continues unchanged."""
+        """Record that the weights as of `trained` were published. Training continues unchanged."""
         self._base = dict(weights)
         self.counters = replace(
             self.counters, base_version=version, base_steps=trained.steps, base_tokens=trained.tokens
         )
 
     def stand_on(self, version: DrafterVersion) -> None:
-        """Set the base version without adopting its weights, which are missing or broken."""
+        """Set the base version without its weights, which are missing or broken."""
         self._base = {}
         self.counters = replace(self.counters, base_version=version)
 
     def snapshot(self) -> Snapshot:
-        """Copy everything, so that it can be written while training continues."""
+        """Copy the complete state, so that it can be written while training continues."""
         state = self.state()
         return replace(
             state,
@@ -255,7 +254,7 @@ class Learner:
         )
 
     def state(self, *, optimizer: bool = True) -> Snapshot:
-        """Return everything that `snapshot` copies, uncopied, or all but the optimizer's: the next step changes it."""
+        """Return the uncopied state for `snapshot`, optionally without the optimizer's. The next step changes it."""
         return Snapshot(
             counters=self.counters,
             weights=tensors_of(self._drafter),
@@ -274,12 +273,12 @@ class Learner:
         self._has_tokens = False
 
     def step(self) -> None:
-        """Let the optimizer step, or complete the step that has begun."""
+        """Take an optimizer step, or complete the one that has begun."""
         while not self.step_piece():
             pass
 
     def step_piece(self) -> bool:
-        """Let the optimizer step by one piece, such as one matrix; return whether that completes the step."""
+        """Take one piece of an optimizer step, such as one matrix; return whether the step is complete."""
         if not self._left:
             done = self.counters
             factor = rate(done.steps, done.tokens, self.planned_tokens, before=self.tokens_before)

@@ -1,4 +1,4 @@
-"""Start-up of a spot trainer. `process` imports torch, so this module is cheap to import."""
+"""Startup of a spot trainer. `process` imports torch, so that this module is cheap to import."""
 
 from tlt_common.errors import TltError
 from tlt_common.processes.children import failure_of

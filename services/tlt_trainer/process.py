@@ -1,4 +1,4 @@
-"""One trainer process: loads the checkpoint, serves the worker, trains under a lease, and saves before it exits."""
+"""The trainer process: loads the checkpoint, serves the worker, trains under a lease, and saves before it exits."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ async def serve(config: TrainerConfig) -> None:
 @asynccontextmanager
 async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     """
-    Run the service on its socket, ready to train. Save what was learned on exit.
+    Run the service on its socket, ready to train. Saves the training state on exit.
 
     Raises:
         ConfigError: The model or the checkpoint cannot be used.
@@ -155,7 +155,11 @@ def _cancel(tasks: list[asyncio.Task[Never]]) -> None:
 async def _learning(
     model: Path, form: DrafterFormat, device: DeviceThread, checkpoints: Checkpoints
 ) -> AsyncIterator[Learner]:
-    """Return a learner that continues from the newest checkpoint, else from the model's own head; saved on exit."""
+    """
+    Return a learner that continues from the newest checkpoint, otherwise from the model's own head.
+
+    Saves it on exit.
+    """
     learner = Learner(form, device.torch)
     if (head := await asyncio.to_thread(read_own_head, model, form)) is not None:
         learner.begin(head)
@@ -177,7 +181,7 @@ async def _learning(
 
 def trained(policy: Json, config: TrainerConfig) -> DrafterFormat:
     """
-    Return the format of the drafters to train: what the worker's engine runs.
+    Return the format of the drafters to train, which the worker's engine runs.
 
     Raises:
         ConfigError: The policy has no drafters of this format.
@@ -199,7 +203,7 @@ def trained(policy: Json, config: TrainerConfig) -> DrafterFormat:
 
 
 async def _newest(checkpoints: Checkpoints, form: DrafterFormat) -> Snapshot | None:
-    """Read the newest good checkpoint; wait for a storage that cannot be read, since starting over loses training."""
+    """Read the newest valid checkpoint. Waits for unreadable storage, since starting over would lose training."""
     delays = backoff()
     while True:
         try:
@@ -224,7 +228,7 @@ async def _sharing(
     decisions: TrainingDecisions,
     memory: ShortMemory,
 ) -> DrafterSharing | None:
-    """Return what shares drafters with the fleet; None: there is no coordinator."""
+    """Return the exchange of drafters with the fleet, or None without a coordinator."""
     if not config.coordinator:
         return None
     channel = connect(config.coordinator, to="coordinator", tls=config.tls)

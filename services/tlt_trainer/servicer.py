@@ -1,4 +1,4 @@
-"""tlt.trainer.v1, served to the worker in the same pod."""
+"""gRPC servicer of tlt.trainer.v1, for the worker in the same pod."""
 
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -79,10 +79,10 @@ class TrainerServicer(wire.Servicer):
 
 def path_of(uri: str) -> Path:
     """
-    Return the local directory that a path or file:// URI names.
+    Return the local directory of a path or file:// URI.
 
     Raises:
-        InvalidRequestError: It is empty or another kind of URI.
+        InvalidRequestError: The URI is empty or of another kind.
     """
     parts = urlsplit(uri)
     if parts.scheme not in {"", "file"} or not parts.path:

@@ -1,9 +1,9 @@
 """
 The main loop of a spot trainer: idle until a lease is granted, training while it is held and there is data.
 
-All computation consists of short calls on the device, one at a time, and the lease is checked before each. So taking
-the device back waits for one call at most. Weights, optimizer and data stay in memory between leases. `DrafterSharing`
-reads, writes and publishes drafters meanwhile; it takes turns with this loop at the learner.
+All computation consists of short calls on the device, one at a time, and the lease is checked before each, so that
+taking the device back waits for at most one call. Weights, optimizer and data stay in memory between leases.
+`DrafterSharing` reads, writes and publishes drafters concurrently; it takes turns with this loop in using the learner.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ BROKEN_BATCHES = 8
 
 
 class TrainingLoop:
-    """One trainer. All methods must be called in one event loop. Without `sharing` drafters stay here."""
+    """One trainer. All methods must be called in one event loop. Without `sharing`, drafters are not exchanged."""
 
     def __init__(
         self,
@@ -112,14 +112,14 @@ class TrainingLoop:
         self, epoch: Epoch, ttl_s: float, policy: Path, version: PolicyVersion, *, newest: DrafterVersion | None = None
     ) -> None:
         """
-        Begin a lease, or extend the current one. Load the policy's embedding and head first, if they changed.
+        Begin or extend a lease. Load the policy's embedding and head first, if they changed.
 
         Args:
             epoch: Fencing token.
             ttl_s: Seconds until the lease ends.
             policy: Directory of the policy's weights.
-            version: Their version.
-            newest: Newest drafter of the fleet; None: not known.
+            version: Version of the policy.
+            newest: Newest drafter of the fleet; None if unknown.
 
         Raises:
             StaleEpochError: A newer lease was seen, or this one was revoked.
@@ -133,7 +133,7 @@ class TrainingLoop:
         self._lease.grant()
 
     def prepare(self, policy: Path, version: PolicyVersion) -> None:
-        """Begin to read these weights into the memory of the host, for the next lease that names them."""
+        """Begin to read these weights into host memory, for the next lease that names them."""
         self._policy.prepare(policy, version)
 
     async def preempt(self, epoch: Epoch) -> TrainingProgress:
@@ -156,7 +156,7 @@ class TrainingLoop:
         Train under every lease until cancelled.
 
         Raises:
-            WeightsError: No batch gives a finite loss any more.
+            WeightsError: No batch gives a finite loss anymore.
         """
         while True:
             await self._lease.granted.wait()
@@ -215,7 +215,7 @@ class TrainingLoop:
         await stepped(self._device, self._learner, begins=self._times.begin, allowed=self._lease.holds)
 
     async def _sit_out(self) -> None:
-        """Wait while a lease is held under which there is nothing to do."""
+        """Wait while a lease is held but there is nothing to do."""
         epoch = self._lease.epoch
         while (  # noqa: ASYNC110 - expiry is not an event
             self._lease.holds() and self._lease.epoch == epoch and (self._is_short or self._rest.holds)
@@ -223,7 +223,7 @@ class TrainingLoop:
             await asyncio.sleep(POLL_S)
 
     async def _periodic_work(self) -> None:
-        """Score, publish and save when due; called between micro-steps."""
+        """Score, publish and save when due. Called between micro-steps."""
         if self._decisions.score_in <= 0 and self._lease.holds():
             await self._examine()
         if self._decisions.shares:
@@ -258,12 +258,12 @@ class TrainingLoop:
             metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
 
     def _share(self) -> None:
-        """Let weights that are better than the fleet's drafter be published; otherwise let a newer one be followed."""
+        """Publish weights that are better than the fleet's drafter, or follow a newer drafter."""
         if not self._offer(self._decisions.share(now_s=asyncio.get_running_loop().time())) and self._sharing:
             self._sharing.catch_up(self._newest)
 
     def _offer(self, is_due: bool) -> bool:
-        """Let the own weights be published if that is due; return whether they are."""
+        """Request publication of the trainer's own weights if it is due; return whether it was requested."""
         own = self._decisions.own
         if not is_due or own is None or self._sharing is None:
             return False
@@ -303,7 +303,7 @@ class TrainingLoop:
         self._counted_s = self._device.trained_s
 
     def _micro_step(self, group: tuple[TrainingFrame, ...]) -> tuple[float, float]:
-        """Return the loss, and the seconds that a Preempt waits for: of the whole call, with what the host does."""
+        """Return the loss, and the seconds that a Preempt waits: the whole call, including work on the host."""
         self._times.begin()
         began_s = self._device.now()
         pack = collate(group, self._learner.device)

@@ -1,1 +1,1 @@
-"""Pools what all engines learn about the payoff of speculation. Engines make the decisions."""
+"""Pools the fleet's statistics on speculation arms. Engines make the decisions."""

@@ -10,7 +10,7 @@ from tlt_common.config.redis_url import checked_redis_url
 
 
 class TunerConfig(ServiceConfig):
-    """The tuner pools what the engines learn about speculation."""
+    """The tuner pools the engines' statistics on speculation."""
 
     component = "tuner"
 

@@ -29,7 +29,7 @@ class PoolStore(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Check that pools could be saved."""
+        """Check that pools can be saved."""
         ...
 
     async def remove(self, names: tuple[PoolName, ...]) -> None:

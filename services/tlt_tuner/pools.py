@@ -1,5 +1,5 @@
 """
-What a fleet has learned about its arms. Pure, in memory, and bounded regardless of the number of reports.
+Pooled statistics of a fleet's arms. Pure, in memory, and bounded regardless of the number of reports.
 
 Rewards of a fleet's engines with one model on one kind of device are pooled as long as the drafter stays the same. A
 newer drafter resets the pool, since rewards of its predecessor do not apply to it, except for arms without a drafter.
@@ -35,7 +35,7 @@ class PoolName(NamedTuple):
 
 
 def name_of(key: PoolKey) -> PoolName:
-    """Return the name of the pool that a report belongs to."""
+    """Return the name of the pool to which a report belongs."""
     return PoolName(key.fleet, key.model, key.device)
 
 
@@ -70,7 +70,7 @@ class Pool:
         return fresh or bool(news)
 
     def restore(self, posterior: Posterior) -> None:
-        """Restore what an earlier process learned, except where this process has newer data."""
+        """Restore an earlier process's pool, except where this process has newer data."""
         newer = tuple(arm for arm in posterior.arms if (arm.arm, arm.group) not in self._windows)
         self.add(posterior.drafter_version, newer if posterior.drafter_version <= self._version else posterior.arms)
 
@@ -105,7 +105,7 @@ class Pools:
         return changed
 
     def restore(self, name: PoolName, posterior: Posterior) -> None:
-        """Restore what an earlier process learned for a pool."""
+        """Restore an earlier process's pool."""
         pool = self._pools.get(name, Pool())
         pool.restore(posterior)
         self._use(name, pool)

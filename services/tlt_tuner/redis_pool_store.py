@@ -1,5 +1,5 @@
 """
-Pools in Redis: the only state of the tuner that outlives its process.
+Pools in Redis, the only state of the tuner that outlives its process.
 
 One hash per fleet of tuners; each field is a pool's name and its value the pool's posterior, both as JSON. Small: a few
 hundred bytes per arm and batch-size group.
@@ -79,9 +79,9 @@ class RedisPoolStore:
 
     async def ping(self) -> None:
         """
-        Check that pools could be saved, by deleting what does not exist: a primary that was demoted refuses that.
+        Check that pools can be saved, by deleting a key that does not exist: a demoted primary refuses that.
 
-        Connections are made anew after a failure, since the name may lead to another primary by now.
+        Reconnects after a failure, since the name may resolve to another primary by then.
 
         Raises:
             UnavailableError: Redis is unreachable or a replica.

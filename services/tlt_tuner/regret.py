@@ -1,4 +1,4 @@
-"""The cost of exploration: tokens that the best arm would have produced in addition in the same time. Pure."""
+"""Cost of exploration: tokens that the best arm would have produced in addition in the same time. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""gRPC servicer of tlt.tuner.v1: decode, delegate, encode."""
+"""gRPC servicer of tlt.tuner.v1: decodes, delegates, encodes."""
 
 from collections.abc import AsyncIterator
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""The tuner: engines report their windows and receive what all engines together have learned."""
+"""The tuner: engines report their windows and receive the fleet's pooled statistics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Tuner:
             metrics.ARM_REWARD.labels(arm=window.arm, group=str(window.group)).set(window.median_reward)
 
     def _is_shown(self, window: ArmWindow) -> bool:
-        """Whether metrics show an arm and a group. Engines name them, and series are never deleted."""
+        """Whether metrics include an arm and a group. Engines choose their names, and series are never deleted."""
         cell = (window.arm, window.group)
         if cell in self._shown:
             return True
@@ -58,7 +58,7 @@ class Tuner:
         return True
 
     def restore(self, name: PoolName, posterior: Posterior) -> None:
-        """Restore what an earlier process learned for a pool."""
+        """Restore an earlier process's pool."""
         self._pools.restore(name, posterior)
         self._changed.set()
 

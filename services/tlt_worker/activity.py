@@ -1,4 +1,4 @@
-"""What the device is doing, derived from facts reported by the worker's parts. Pure: no clock, no tasks."""
+"""State of the device, derived from facts that the worker's parts report. Pure: no clock, no tasks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ class Tenancy(StrEnum):
     ENTERING = "entering"
     """It must start and has not confirmed yet."""
     TRAINING = "training"
-    """It is training."""
+    """The trainer is training."""
     WAITING = "waiting"
     """It may train but has no data; this still counts as a bubble."""
     LEAVING = "leaving"
@@ -25,7 +25,7 @@ class Tenancy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything the state is derived from."""
+    """Inputs of the state."""
 
     running: int = 0
     """Number of requests in the engine."""
@@ -34,13 +34,13 @@ class Facts:
     swapping: bool = False
     """A drafter is being loaded."""
     released: bool = False
-    """The RL trainer has the device: the engine's memory is released."""
+    """An RL trainer has the device: the engine's memory is released."""
     tenancy: Tenancy = Tenancy.NONE
 
 
 def state_of(facts: Facts) -> WorkerState:
     """
-    Return the one state a device-second is assigned to.
+    Return the state that a device-second is attributed to.
 
     While a trainer is leaving, the state is SWITCHING even if requests run: the engine shares the device with it until
     it has confirmed, which is the cost of lending. A drafter swap counts only if nothing else is in progress, since it
@@ -76,12 +76,12 @@ class Activity:
 
     @property
     def busy(self) -> bool:
-        """Whether the device must not be lent: requests run, weights are being loaded, or the RL trainer has it."""
+        """Whether the device must not be lent: requests run, weights are being loaded, or an RL trainer has it."""
         return bool(self._facts.running) or self._facts.updating or self._facts.released
 
     @property
     def released(self) -> bool:
-        """Whether the RL trainer has the device."""
+        """Whether an RL trainer has the device."""
         return self._facts.released
 
     @property

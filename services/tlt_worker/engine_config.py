@@ -29,9 +29,9 @@ sizes. Chosen by `tlt simulate sweep` (docs/results/sweeps.md); not measured on 
 
 def block_arms(drafts: int) -> tuple[Arm, ...]:
     """
-    Return the default arms with drafters of blocks of `drafts` tokens: a whole block and half of it.
+    Return the default arms for drafters of blocks of `drafts` tokens: a whole block and half a block.
 
-    A pass costs the same for both; verification does not.
+    Drafting costs the same for both; verification does not.
     """
     whole = min(drafts, MAX_STEPS)
     halves = () if whole == 1 else (block(whole // 2),)
@@ -39,16 +39,16 @@ def block_arms(drafts: int) -> tuple[Arm, ...]:
 
 
 def split_names(names: Any) -> Any:
-    """Return names that are separated by commas one by one, as a validator of keys that hold several."""
+    """Split names that are separated by commas. Validator of keys that hold several names."""
     return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
 
 
 def stable_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """
-    Return arms by their stable names; None stays.
+    Return arms by their stable names; None stays None.
 
     Raises:
-        ValueError: One is unknown, or cannot run; states what is accepted.
+        ValueError: An arm is unknown or cannot run; the message lists the accepted arms.
     """
     return None if names is None else tuple(arm.name for arm in arms_named(names))
 
@@ -138,7 +138,7 @@ class EngineConfig(Frozen):
     _known = field_validator("arms")(stable_names)
 
     def at_worker(self, worker_id: str) -> Self:
-        """Return the configuration of one worker's engine: its trace is a file of its own."""
+        """Return the configuration of one worker's engine, which has its own trace file."""
         if self.trace is None or self.trace.is_dir():  # a directory is refused by its own name
             return self
         own = self.trace.with_stem(f"{self.trace.stem}-{quote(worker_id, safe='')}")
@@ -154,11 +154,11 @@ class EngineConfig(Frozen):
         )
 
     def arms_on(self, device: str) -> tuple[Arm, ...]:
-        """Return the arms on a device (`cuda` or `cpu`): those configured, or defaults for drafters without blocks."""
+        """Return the arms on a device (`cuda` or `cpu`): configured ones, or defaults for autoregressive drafters."""
         if self.arms is not None:
             return arms_named(self.arms)
         return CUDA_ARMS if device == "cuda" else CPU_ARMS
 
     def context_for(self, model: Mapping[str, Any]) -> int:
-        """Return the maximum length of prompt and response for a model, given its `config.json`."""
+        """Return the maximum length of prompt and response for a model with this `config.json`."""
         return self.context_length or int(model["max_position_embeddings"])

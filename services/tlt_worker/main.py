@@ -53,7 +53,7 @@ def draining() -> Drain:
 
 def engine_of(config: WorkerConfig) -> Engine:
     """
-    Create the engine without starting it. Imports SGLang and torch, which takes seconds, once the files are checked.
+    Create the engine without starting it. Once the files are checked, imports SGLang and torch, which takes seconds.
 
     Raises:
         ConfigError: An engine cannot run the model or the drafter.

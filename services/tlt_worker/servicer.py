@@ -1,4 +1,4 @@
-"""tlt.worker.v1 on the wire: decode, delegate, encode."""
+"""gRPC servicer of tlt.worker.v1: decodes, delegates, encodes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ class WorkerServicer(wire.Servicer):
         self._streams: set[RequestStream] = set()
 
     def close(self) -> None:
-        """End the streams of requests on which none runs, so that a server that stops need not wait for them."""
+        """End the streams of requests without running ones, so that a stopping server need not wait for them."""
         for stream in self._streams:
             stream.close()
 

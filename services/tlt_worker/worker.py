@@ -1,4 +1,4 @@
-"""One worker: the parts around its engine, and their lifetimes."""
+"""One worker: the parts around its engine and their lifetimes."""
 
 import asyncio
 import time
@@ -57,8 +57,8 @@ class Worker:
 
     Args:
         spool_dir: Directory for streamed weights.
-        trainer: The spot trainer; None means that no lease is accepted.
-        startup: Computed under leases until the fleet has a drafter.
+        trainer: The spot trainer; None declines all leases.
+        startup: Responses to compute under leases until the fleet has a drafter.
     """
 
     def __init__(
@@ -201,13 +201,13 @@ class Worker:
 
     @property
     def _state(self) -> WorkerState:
-        """The state of its devices. If they are unused, its trainer says why."""
+        """The state of the worker's devices. If they are unused, its trainer gives the reason."""
         state = self.activity.state
         return self.spot.unused if self.spot and state is WorkerState.IDLE and not self._retired else state
 
     @property
     def _trainer_problem(self) -> str:
-        """Why its trainer does not run, or not continue from the drafter; empty: it does, or there is none."""
+        """Why its trainer does not run or cannot continue from the drafter; empty if it does or there is none."""
         progress = self.spot.progress if self.spot else None
         if progress is not None:
             return progress.problem

@@ -1,8 +1,8 @@
 """
 Chooses the arm of each round: BEG-MAB, the bucketed epsilon-greedy bandit of TLT (arXiv 2511.16665).
 
-Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` parametrises it, and `track` estimates
-the worth of an arm from accept length and round time. `round_trace` records rounds for replay.
+Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` holds its parameters, and `track`
+estimates an arm's worth from accept length and round time. `round_trace` records rounds for replay.
 """
 
 from tlt_common.bandit.bandit import Bandit

@@ -25,9 +25,8 @@ class Bandit:
     """
     Chooses an arm per round and learns from the round's result.
 
-    Off is always among the arms. Arms without experience are tried before any arm is judged, unless their results at
-    the nearest batch size are hopeless, or those with the drafter before are poor: then they wait until exploration
-    may cost what such a trial would.
+    Off is always among the arms. Untried arms are tried before any arm is judged, unless their results at the nearest
+    batch size or with the previous drafter are poor: then they wait until exploration can afford such a trial.
     """
 
     def __init__(self, arms: Sequence[Arm], config: BanditConfig, seed: int) -> None:
@@ -50,7 +49,8 @@ class Bandit:
         self._rounds_left = 0
 
     def candidates(self, batch: int, allowed: Sequence[Arm] | None = None) -> tuple[Arm, ...]:
-        """Return the arms permitted for `batch` running requests, off first: of `allowed`, or of all arms, within the
+        """
+        Return the arms permitted for `batch` running requests, off first: arms of `allowed`, or all arms, within the
         thresholds.
         """
         return tuple(track.arm for track in self._allowed(batch, allowed))
@@ -100,7 +100,7 @@ class Bandit:
         Learn from a round: accepted draft tokens per request (without bonus token), and seconds of draft plus verify.
 
         `drafted` is the number of draft tokens verified, over all requests; None means as many as the arm drafts.
-        `kv_tokens` are those in the KV cache, for reports.
+        `kv_tokens` are the tokens in the KV cache, for reports.
 
         Raises:
             ValueError: No request was running, or no time passed.
@@ -116,7 +116,7 @@ class Bandit:
     def drafter_pays(self, batch: int) -> bool:
         """
         Return whether the drafter is likely to be used soon with `batch` running requests: an arm that needs it is the
-        best of those that run whether or not drafts are found, or has not been tried.
+        best of those that run even without found drafts, or has not been tried.
 
         Raises:
             ValueError: No request is running.
@@ -155,7 +155,7 @@ class Bandit:
         """
         Adopt what the fleet has learned, for arms with fewer than TRIAL_ROUNDS own rounds.
 
-        The caller omits results of other drafters than the loaded one.
+        The caller passes results of the loaded drafter only.
         """
         windows: defaultdict[str, list[ArmWindow]] = defaultdict(list)
         for window in posterior.arms:
@@ -239,9 +239,9 @@ class Bandit:
         self, track: ArmTrack, share: float, best: ArmTrack, group: int, rounds: int, *, lent_rounds: int = 0
     ) -> bool:
         """
-        Return whether rounds of an arm may be tried that is expected to be worth a share of the best arm.
+        Return whether exploration can afford to try an arm with this expected share of the best arm's worth.
 
-        A trial may cost a round of the best arm before that is saved: it is needed once, and soon.
+        A trial may borrow the time of one round of the best arm: it is needed only once, and soon.
         """
         pace = self._pace.now
         best_s = pace * (best.round_s(group) or 0.0)
@@ -253,7 +253,7 @@ class Bandit:
         return guess(track, candidates, group, best=None if best is None else best[1])
 
     def _to_compare(self, known: dict[ArmTrack, float], best: ArmTrack, group: int) -> ArmTrack | None:
-        """Return the arm whose rounds tell whether the best one or the machine has changed, if it may run."""
+        """Return the arm whose rounds show whether the best arm or the machine has changed, if it is allowed."""
         others = {track: worth for track, worth in known.items() if track is not best}
         if not others or self._latest is not best:
             return None
@@ -263,9 +263,10 @@ class Bandit:
 
     def _to_explore(self, candidates: Sequence[ArmTrack], known: dict[ArmTrack, float], best: ArmTrack) -> ArmTrack:
         """
-        Return an arm other than the best; the closer to the best, the more likely.
+        Return an arm other than the best; the closer it is to the best, the more likely.
 
-        It stays the same until it has been explored: otherwise cheap arms would spend what dear ones wait for.
+        It stays the same until it has been explored: otherwise cheap arms would use up the budget that expensive ones
+        wait for.
         """
         if self._next is None or self._next is best or self._next not in candidates:
             others = [track for track in candidates if track is not best]
@@ -275,16 +276,16 @@ class Bandit:
 
 
 def _catches_up(arm: Arm, before: Arm) -> bool:
-    """Return whether a round of an arm catches up with drafts that were found in the round before."""
+    """Return whether a round of an arm makes up for drafts found in the previous round."""
     return arm.needs_drafter and before.finds_drafts
 
 
 def _turn(track: ArmTrack, group: int) -> int:
     """
-    Return when an arm is tried, the largest first, among those that are equally likely to be the best.
+    Return the priority of a trial, largest first, among arms that are equally likely to be the best.
 
-    Where times are known, the longest: its rounds also say what shorter ones keep. Where they are not, off and then the
-    shortest: what longer ones are worth is estimated from them.
+    If times are known, the longest arm comes first, since its rounds also show the accept length of shorter ones.
+    Otherwise off comes first, then the shortest, from which the worth of longer ones is estimated.
     """
     return track.arm.steps if track.round_s(group) is not None else -track.arm.draft_tokens
 

@@ -40,7 +40,7 @@ class BanditConfig:
     epsilon: float = EPSILON
     """Share of random choices, as far as `exploration_share` allows."""
     exploration_share: float = EXPLORATION_SHARE
-    """Maximum share of the rounds' time that may be lost to arms other than the best."""
+    """Maximum share of round time that may be lost to arms other than the best."""
     window: int = 64
     """Rounds remembered per arm (and per batch size, for times)."""
     hold_rounds: int = 4
@@ -54,7 +54,8 @@ class BanditConfig:
     """
 
     def below_requests(self, arm: Arm) -> float:
-        """Return the number of running requests at or above which an arm is not allowed; never increases with its
+        """
+        Return the number of running requests at or above which an arm is not allowed. Never increases with the arm's
         tokens.
         """
         if arm == OFF:
@@ -63,5 +64,5 @@ class BanditConfig:
         return min(own, self.speculate_below_requests)
 
     def allows(self, arm: Arm, batch: int) -> bool:
-        """Whether an arm is allowed with `batch` running requests. Off always is."""
+        """Whether an arm is allowed with `batch` running requests. Off is always allowed."""
         return batch < self.below_requests(arm)

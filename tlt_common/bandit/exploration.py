@@ -1,4 +1,4 @@
-"""What exploration may cost."""
+"""Budget of exploration."""
 
 EXPLORATION_SHARE = 0.01
 """
@@ -16,11 +16,11 @@ hours without any must not pay for minutes with too many."""
 
 class ExplorationBudget:
     """
-    Time lost by rounds of other arms than the best, against a share of all rounds' time. Pure.
+    Limits the time lost by rounds of other arms than the best to a share of all rounds' time. Pure.
 
     An exploration that begins when its expected cost is affordable may cost more, such as when the drafter first
-    catches up with what it skipped. Then the next one waits until the difference is saved. So what is lost over any
-    rounds is at most the share of their time, what was lent at once, and what one exploration costs more than expected.
+    catches up with what it skipped. The next one then waits until the difference is saved. The loss over any rounds is
+    therefore at most the share of their time, plus the borrowed time, plus the excess cost of one exploration.
     """
 
     __slots__ = ("_dearest_s", "_saved_s", "_share")
@@ -31,16 +31,16 @@ class ExplorationBudget:
         self._dearest_s = share * SAVES_S
 
     def ran(self, elapsed_s: float, lost_s: float = 0.0) -> None:
-        """Count a round, and how much longer it took than the best arm takes for as many tokens; negative: shorter."""
+        """Record a round and its excess time over the best arm for as many tokens; negative if it was shorter."""
         self._saved_s = min(self._dearest_s, self._saved_s + self._share * elapsed_s - lost_s)
 
     def affords(self, cost_s: float, *, lent_s: float = 0.0) -> bool:
         """
-        Return whether an exploration that is expected to lose so much may begin; one that loses nothing may.
+        Return whether an exploration with this expected loss may start. One without loss always may.
 
         Args:
             cost_s: Expected loss.
-            lent_s: Seconds that it may take before they are saved.
+            lent_s: Seconds that it may borrow.
         """
         self._dearest_s = max(self._dearest_s, cost_s)
         return cost_s <= 0.0 or cost_s <= self._saved_s + lent_s

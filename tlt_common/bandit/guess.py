@@ -1,4 +1,4 @@
-"""What an arm may be worth where it was never tried."""
+"""Estimates the worth of arms at bucket sizes at which they were never tried."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,19 +15,19 @@ next, no arm gains more on another.
 
 
 class Guess(NamedTuple):
-    """Estimated worth of an arm where it was not tried."""
+    """Estimated worth of an untried arm."""
 
     share: float
     """Share of the best arm's worth."""
     hope: float
-    """1 if it may well be the best; the lower, the less likely."""
+    """1 if it may well be the best; lower values are less likely."""
 
 
 def guess(track: ArmTrack, candidates: Sequence[ArmTrack], group: int, *, best: float | None) -> Guess:
     """
-    Estimate the worth of a track from the nearest bucket where it is known, or from the drafter before.
+    Estimate the worth of a track from the nearest bucket at which it is known, or from the previous drafter.
 
-    `best` is what the best of the candidates makes at this bucket, in tokens per request and second; None: not known.
+    `best` is the worth of the best candidate at this bucket, in tokens per request and second; None if unknown.
     """
     groups = track.groups()
     if not groups:
@@ -46,11 +46,11 @@ def guess(track: ArmTrack, candidates: Sequence[ArmTrack], group: int, *, best: 
 
 def _most(track: ArmTrack, candidates: Sequence[ArmTrack], group: int) -> float:
     """
-    Return the most tokens per request and second to expect of an arm that never ran; infinite: nothing is known.
+    Return an upper bound on the tokens per request and second of an arm that never ran; infinite if nothing is known.
 
-    From off and the longest shorter arm of the same drafts, in a bucket where both are known, if only with the drafter
-    before. Drafts further on are accepted no more often than those before on average, and each takes as long to verify
-    as those did.
+    Extrapolates from off and the longest shorter arm of the same drafts in a bucket where both are known, possibly with
+    the previous drafter. On average, later drafts are accepted no more often than earlier ones, and each takes as long
+    to verify.
     """
     off_s = next((each.round_s(group) for each in candidates if each.arm == OFF), None)
     known = [

@@ -1,15 +1,15 @@
 """
-What the rounds of an arm cost those of others.
+Costs that rounds of one arm impose on rounds of others.
 
-Found drafts leave the drafter behind, and the next round that drafts with it catches up first. The arm that found them
-owes that time: otherwise found drafts look cheap and the drafter's dear, the more so the more often they alternate.
+After rounds with found drafts, the drafter must catch up before it drafts again. The arm that found the drafts owes
+that time: otherwise its rounds look cheap and the drafter's expensive, the more so the more often they alternate.
 """
 
 from tlt_common.bandit.window import MedianWindow
 
 
 class Owed:
-    """What an arm owes at one bucket. Robust to a pause of the process, as the median of rounds' times is."""
+    """Time that an arm owes at one bucket. As robust to a pause of the process as the median of round times."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -19,12 +19,12 @@ class Owed:
         self._paid_s = MedianWindow(window)
 
     def ran(self) -> None:
-        """Count a round of the arm."""
+        """Record a round of the arm."""
         self._rounds = min(self._rounds + 1, self._window)
         self._share *= 1.0 - 1.0 / self._rounds
 
     def paid(self, elapsed_s: float) -> None:
-        """Count what another arm's round took longer because of the one before."""
+        """Record the extra time of another arm's round that was caused by the round before it."""
         self._share = min(1.0, self._share + 1.0 / max(1, self._rounds))
         self._paid_s.add(elapsed_s)
 

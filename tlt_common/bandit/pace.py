@@ -1,9 +1,9 @@
 """
-How fast the machine is, apart from what its arms cost.
+Pace of the machine, apart from the costs of arms.
 
-Rounds of all arms become slower and faster together: with the tokens in the KV cache, with clocks that follow heat and
+Rounds of all arms slow down and speed up together: with the tokens in the KV cache, with clocks that depend on heat and
 power, with other programs. On a shared CPU they doubled within seconds. An arm that ran in a slow minute would look
-dear in a fast one for as long as its window remembers, so rounds are compared with those of other arms just before.
+expensive in a fast one until its window has passed, so rounds are compared with recent rounds of other arms.
 """
 
 from collections import deque
@@ -26,34 +26,34 @@ a shared one.
 
 
 class MachinePace:
-    """Seconds of the last rounds divided by those that their arms are known for. The first rounds of all define 1."""
+    """Ratio of the times of recent rounds to the known times of their arms. The first rounds of all define 1."""
 
     def __init__(self) -> None:
         self._ratios: deque[tuple[object, float]] = deque(maxlen=RECENT_ROUNDS)
         self._compared = 1.0
 
     def ran(self, arm: object, ratio: float) -> None:
-        """Count a round of an arm that took `ratio` times as long as its rounds are known for."""
+        """Record a round of an arm that took `ratio` times its known time."""
         self._ratios.append((arm, ratio))
 
     @property
     def now(self) -> float:
-        """The pace of the last rounds."""
+        """Pace of recent rounds."""
         last = [ratio for _, ratio in self._ratios][-NOW_ROUNDS:]
         return median(last) if last else 1.0
 
     def beside(self, arm: object) -> float | None:
-        """Return the pace by the last rounds of other arms; None: there are too few."""
+        """Return the pace from recent rounds of other arms, or None if there are too few."""
         others = [ratio for other, ratio in self._ratios if other is not arm]
         return median(others) if len(others) > 1 else None
 
     def compare(self) -> None:
-        """Note that the rounds of two arms were compared at the present pace."""
+        """Record that the rounds of two arms were compared at the current pace."""
         self._compared = self.now
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether rounds became so much slower or faster since arms were compared that it may be the arm's fault."""
+        """Whether the pace changed so much since arms were compared that the arm itself may be the cause."""
         return differs(self.now, self._compared)
 
 

@@ -10,7 +10,7 @@ TRIAL_ROUNDS = 3
 
 def bucket(batch: int) -> int:
     """
-    Return the largest power of two not above `batch`: rounds in the same bucket are compared.
+    Return the largest power of two not above `batch`. Rounds in the same bucket are compared.
 
     Raises:
         ValueError: No request is running.
@@ -38,8 +38,8 @@ def reward(accepted: Sequence[int], elapsed_s: float) -> float:
 
 def weighted_median(values: Iterable[tuple[float, int]]) -> float:
     """
-    Return the smallest value that at least half of the weight does not exceed. Requires at least one (value, weight)
-    pair with a weight above 0.
+    Return the smallest value that at least half of the weight does not exceed. At least one (value, weight) pair must
+    have a weight above 0.
     """
     ordered = sorted(values)
     reached = tuple(accumulate(weight for _, weight in ordered))

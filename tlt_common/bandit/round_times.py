@@ -1,4 +1,4 @@
-"""The time of an arm's rounds at one bucket."""
+"""Round time of an arm at one bucket."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ WINDOW: Final = 16
 
 
 class RoundTimes:
-    """A median of the last times, robust to a pause; `TRIAL_ROUNDS` in a row that contradict it replace it."""
+    """Median of recent times, robust to a pause. `TRIAL_ROUNDS` contradicting times in a row replace it."""
 
     def __init__(self, window: int) -> None:
         self._capacity = min(window, WINDOW)
@@ -20,7 +20,7 @@ class RoundTimes:
 
     @property
     def seconds(self) -> float | None:
-        """The time; None: it has not been measured often enough."""
+        """The median time; None if it has not been measured often enough."""
         return self._window.median() if len(self._window) >= TRIAL_ROUNDS else None
 
     def add(self, seconds: float) -> None:

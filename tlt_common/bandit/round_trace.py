@@ -71,7 +71,7 @@ def parsed_header(where: str, line: str) -> Mapping[str, Any]:
     Parse the header line.
 
     Raises:
-        ConfigError: It is not a header; names `where`.
+        ConfigError: The line is not a header; the message names `where`.
     """
     fields = _object(where, line)
     if fields.get("format") != FORMAT:
@@ -88,7 +88,7 @@ def parsed(where: str, line: str) -> TracedRound:
     Parse the line of a round.
 
     Raises:
-        ConfigError: It is not a round; names `where`, the field, and what is accepted.
+        ConfigError: The line is not a round; the message names `where`, the field, and what is accepted.
     """
     fields = _object(where, line)
     if unknown := sorted(fields.keys() - set(FIELDS)):

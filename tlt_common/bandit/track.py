@@ -2,7 +2,7 @@
 Estimates accept length and round time separately.
 
 A reward is accept length times batch size over round time. The accept length depends on drafter, weights and text, and
-hardly on the batch size; the time depends on device and batch size only. The former is therefore averaged over the last
+hardly on the batch size. The time depends on device and batch size only. The former is therefore averaged over the last
 rounds at any batch size and dropped when the drafter changes. The latter is a median per batch-size bucket (robust to a
 pause of the process), at pace 1 (`MachinePace`), and kept until there are new rounds.
 """
@@ -45,28 +45,28 @@ class ArmTrack:
         self._fleet_times_s: dict[int, float] = {}
 
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
-        """Learn from a round of the arm at bucket `group` how long it takes and what it accepts."""
+        """Record a round of the arm at bucket `group` with its time and accept length."""
         self._times[group].add(elapsed_s)
         self.ran(group, accepted)
 
     def ran(self, group: int, accepted: Sequence[int]) -> None:
-        """Learn from a round of the arm at bucket `group`, but not how long it takes."""
+        """Record a round of the arm at bucket `group` without its time."""
         self._owed[group].ran()
         self.learn(accepted)
 
     def owe(self, group: int, elapsed_s: float) -> None:
-        """Count what another arm's round at bucket `group` took longer because of this arm's round before."""
+        """Record the extra time of another arm's round at bucket `group` that this arm's round caused."""
         self._owed[group].paid(elapsed_s)
 
     def learn(self, accepted: Sequence[int]) -> None:
-        """Learn what a round accepted, and no more."""
+        """Record only the accept length of a round."""
         self._learn(accepted)
         for track in self.shorter:
             steps = track.arm.steps
             track._learn([min(kept, steps) for kept in accepted])  # noqa: SLF001 - same class
 
     def worth(self, group: int) -> float | None:
-        """Return its worth at a bucket; None if it must be tried first."""
+        """Return the worth at a bucket, or None if the arm must be tried first."""
         length, time_s = self._known_length(), self.round_s(group)
         if length is None or time_s is None:
             return None
@@ -75,36 +75,36 @@ class ArmTrack:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything to expect of it: results at any bucket, or with the drafter before."""
+        """Whether there are results to extrapolate from: at any bucket, or with the previous drafter."""
         return self._former_length is not None or bool(self.groups())
 
     def round_s(self, group: int) -> float | None:
-        """Return the seconds of its rounds at a bucket and pace 1; None: not known."""
+        """Return the seconds of a round at a bucket and pace 1, or None if unknown."""
         if (seconds := self.measured_s(group)) is not None:
             return seconds
         return self._kept_times_s.get(group, self._fleet_times_s.get(group))
 
     def measured_s(self, group: int) -> float | None:
-        """Return the seconds by own rounds with this drafter, not by those that are only kept or the fleet's."""
+        """Return the seconds measured in its own rounds with this drafter, excluding kept and merged results."""
         times = self._times.get(group)
         return None if times is None else times.seconds
 
     def expected_length(self) -> float | None:
-        """Return its tokens per request and round, or those with the drafter before; None: neither is known."""
+        """Return tokens per request and round, also from the previous drafter; None if unknown."""
         return self._known_length() or self._former_length
 
     def former_worth(self, group: int) -> float | None:
-        """Return what its worth was with the drafter before; None: there was none, or its time is not known."""
+        """Return the worth with the previous drafter, or None if there was none or its time is unknown."""
         time_s = self.round_s(group)
         return None if self._former_length is None or time_s is None else self._former_length * group / time_s
 
     def groups(self) -> Sequence[int]:
-        """Return the buckets where its worth is known, from which others can be estimated."""
+        """Return the buckets with a known worth, from which others are estimated."""
         groups = {*self._times, *self._kept_times_s, *self._fleet_times_s}
         return [group for group in groups if self.worth(group) is not None]
 
     def drafter_changed(self) -> None:
-        """Drop results that are not valid for another drafter."""
+        """Drop results that are invalid for another drafter."""
         if self.arm.needs_drafter:
             self._former_length = self._known_length() or self._former_length
             self._rounds, self._kept_length, self._fleet_length = 0, None, None
@@ -114,7 +114,7 @@ class ArmTrack:
             self._times.clear()
 
     def policy_changed(self) -> None:
-        """Reduce the results under earlier weights to a prior."""
+        """Reduce results under earlier weights to a prior."""
         # The drafter matches new weights slightly worse, but rarely so much that all arms must be tried again.
         if self.arm != OFF:
             self._kept_length = self._length if self._rounds >= TRIAL_ROUNDS else self._kept_length
@@ -142,6 +142,6 @@ class ArmTrack:
 
 
 def linked(tracks: Sequence[ArmTrack]) -> None:
-    """Let the rounds of each arm also count for the arms they inform about (`ArmKind.tells_of`)."""
+    """Make rounds of each arm also count for the arms they inform about (`ArmKind.tells_of`)."""
     for track in tracks:
         track.shorter = tuple(other for other in tracks if track.arm.tells_of(other.arm))

@@ -1,4 +1,4 @@
-"""Batches of responses, continued wherever they broke."""
+"""Batches of responses, continued after interruptions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ Place: TypeAlias = tuple[int, int]
 
 
 class _Sample:
-    """What was received of a sample."""
+    """Tokens received of a sample."""
 
     def __init__(self, prompt: Prompt) -> None:
         self.transcript = Transcript(prompt)
@@ -50,7 +50,10 @@ _Samples: TypeAlias = dict[Place, _Sample]
 
 
 class ResumedBatch:
-    """A batch. A large one is sent in several calls; the unfinished samples of a call that breaks go into new ones."""
+    """
+    A batch that survives interruptions. Large batches are split into several calls; if a call breaks, its unfinished
+    samples go into new calls.
+    """
 
     def __init__(self, gateways: Gateways, prompts: Sequence[Prompt], samples: int, patience: Patience) -> None:
         self._gateways = gateways
@@ -117,7 +120,7 @@ class ResumedBatch:
             call.add_done_callback(self._calls.discard)
 
     async def _call(self, group: asyncio.TaskGroup, samples: _Samples) -> None:
-        """Complete samples with one call, or start others if it breaks."""
+        """Complete samples with one call; if it breaks, start new ones."""
         stub = self._gateways.stub
         try:
             try:
@@ -137,7 +140,7 @@ class ResumedBatch:
         self._start(group, samples)
 
     async def _receive(self, stub: wire.AsyncStub, samples: _Samples) -> None:
-        """Receive the tokens of samples, and take out those that finish."""
+        """Receive tokens of samples and remove finished samples."""
         prompt_indices = sorted({place[0] for place in samples})
         call = stub.GenerateBatch(wire.batch_to_pb(self._batch(samples, prompt_indices)), timeout=self._patience.left_s)
         try:
@@ -175,7 +178,7 @@ class ResumedBatch:
 
 
 def _parts(samples: _Samples) -> Iterator[_Samples]:
-    """Split samples into calls of at most `CALL_BYTES`, or of one sample if that is larger."""
+    """Split samples into calls of at most `CALL_BYTES`, or of one sample if it is larger."""
     part: _Samples = {}
     prompt_index, size_bytes = -1, 0
     for place, sample in samples.items():

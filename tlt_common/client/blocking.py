@@ -1,4 +1,4 @@
-"""The blocking client: runs the asyncio client in a thread of its own."""
+"""The blocking client: runs the asyncio client in a background thread."""
 
 import asyncio
 import threading
@@ -50,7 +50,7 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection and stop the thread. Closing twice does nothing."""
+        """Close the connection and stop the thread. Idempotent."""
         if self._loop.is_closed():
             return
         self._run(self._client.aclose())
@@ -125,7 +125,7 @@ class BlockingClient:
         self._run(self._client.proceed())
 
     def info(self) -> ServerInfo:
-        """Return what the gateway serves. See `Client.info`."""
+        """Return the state of the rollout endpoint. See `Client.info`."""
         return self._run(self._client.info())
 
     def wait_ready(self, timeout_s: float, *, workers: int = 1) -> ServerInfo:

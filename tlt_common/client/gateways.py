@@ -1,4 +1,4 @@
-"""The gateways a client may call. They are replicas: any of them can serve, or continue, any request."""
+"""The gateways that a client may call. They are replicas: any of them can serve or continue any request."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -35,13 +35,13 @@ class Gateways:
 
     @property
     def stub(self) -> wire.AsyncStub:
-        """The gateway to call."""
+        """Stub of the gateway to call."""
         return self._stubs[self._current]
 
     def failed(self, stub: wire.AsyncStub, error: TltError) -> None:
         """
-        Call the next gateway instead of this one from now on, unless a call failed for a reason of its own: any gateway
-        would refuse it, and this one knows what is cached for the caller's sessions.
+        Switch from this gateway to the next one, unless the failure concerns the request itself: any gateway would
+        refuse it, and this one has the caller's sessions cached.
         """
         if stub is self.stub and (isinstance(error, UnavailableError | OverloadedError) or is_transient(error)):
             self._current = (self._current + 1) % len(self._stubs)

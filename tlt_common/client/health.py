@@ -15,7 +15,7 @@ from tlt_common.rpc.security.certificates import certificates
 
 def credentials_of(ca: Path | None, certificate: Path | None, key: Path | None) -> TlsSettings | None:
     """
-    Combine command-line options into TLS settings; None if neither certificate nor key is given.
+    Convert command-line options to TLS settings; None if neither certificate nor key is given.
 
     Raises:
         ConfigError: Some of the three options are missing.
@@ -47,7 +47,7 @@ async def require_serving(channel: grpc.aio.Channel, service: str, *, timeout_s:
 
     Raises:
         NotFoundError: The server has no such service.
-        UnavailableError: It does not accept calls, or is unreachable.
+        UnavailableError: The server does not accept calls or is unreachable.
     """
     request = health_pb2.HealthCheckRequest(service=service)
     with translated():

@@ -1,4 +1,4 @@
-"""The options that everything with a connection to a gateway takes."""
+"""Connection options of a gateway's clients."""
 
 from os import PathLike
 from typing import TypedDict
@@ -8,7 +8,7 @@ from tlt_common.rpc.endpoint import Secret
 
 
 class ClientOptions(TypedDict, total=False):
-    """Keyword arguments of `Client`, which describes them."""
+    """Keyword arguments of `Client`, which documents them."""
 
     token: Secret | None
     ca: str | PathLike[str] | None

@@ -1,4 +1,4 @@
-"""How long a client tries to continue a response that broke."""
+"""Retry budget of a client whose response broke off."""
 
 import asyncio
 
@@ -12,11 +12,11 @@ log = get_logger(__name__)
 
 class Patience:
     """
-    The time that one response, or batch, may still take.
+    Time left for one response or batch.
 
     Args:
         patience_s: Seconds to try again without receiving anything; None means no limit.
-        timeout_s: Deadline, in seconds from now, of the whole; None means none.
+        timeout_s: Overall deadline in seconds from now; None means no deadline.
     """
 
     def __init__(self, patience_s: float | None, *, timeout_s: float | None) -> None:
@@ -34,7 +34,7 @@ class Patience:
         return None if self._deadline_s is None else max(0.0, self._deadline_s - self._clock())
 
     def progressed(self) -> None:
-        """Note that something was received."""
+        """Record progress, which renews the patience."""
         if self._broken_at_s is not None:
             self._broken_at_s = None
             self._delays = backoff()
@@ -42,11 +42,11 @@ class Patience:
 
     async def after(self, error: TltError, request_id: str) -> None:
         """
-        Wait until a call that failed may be tried again: as long as the gateway asked for, if it did.
+        Wait before a failed call is retried: as long as the gateway requested, if it did.
 
         Raises:
-            TltError: `error` itself: trying again does not help, or the time is over. If the deadline ended this
-                attempt, the error of the one before: it says what was waited for.
+            TltError: `error` itself, if a retry does not help or the time is over. If the deadline ended this attempt,
+                the error of the previous one, which states the cause.
         """
         if self.left_s == 0 and self._reason is not None:
             raise self._reason from error

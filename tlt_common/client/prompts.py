@@ -1,4 +1,4 @@
-"""Prompts from a caller's arguments."""
+"""Converts a caller's arguments to prompts."""
 
 from collections.abc import Sequence
 from dataclasses import replace

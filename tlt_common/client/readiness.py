@@ -1,4 +1,4 @@
-"""What a gateway serves, and the wait until it serves."""
+"""Reads a gateway's state and waits until it is ready."""
 
 import asyncio
 from contextlib import suppress
@@ -16,13 +16,13 @@ PAUSE_S = 0.1
 
 
 async def info_of(stub: wire.AsyncStub) -> ServerInfo:
-    """Ask one gateway what it serves."""
+    """Return the state of one gateway."""
     with translated():
         return wire.info_from_pb(await stub.GetServerInfo(wire.pb.GetServerInfoRequest(), timeout=CALL_S))
 
 
 async def known(gateways: Gateways) -> ServerInfo | None:
-    """Return what is served, if that can be found out: a log must not end a training run."""
+    """Return the gateway's state, or None if it cannot be determined: a log must not end a training run."""
     with suppress(TltError):
         return await retried(gateways, info_of)
     return None

@@ -1,4 +1,4 @@
-"""One response, continued wherever it broke."""
+"""One response, continued after interruptions."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -15,7 +15,7 @@ from tlt_common.wire import rollout as wire
 
 async def response(gateways: Gateways, prompt: Prompt, patience: Patience) -> AsyncGenerator[TokenChunk, None]:
     """
-    Yield the chunks of a response. A stream that breaks is continued from the tokens received, at the next gateway.
+    Yield the chunks of a response. A stream that breaks is continued at the next gateway, from the tokens received.
 
     Raises:
         TltError: The request was refused, or could not be continued in time.

@@ -1,4 +1,4 @@
-"""Short calls, tried again while no gateway is reachable."""
+"""Retries short calls while no gateway is reachable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 async def retried(gateways: Gateways, call: Callable[[wire.AsyncStub], Awaitable[Result]]) -> Result:
-    """Make an idempotent call, at the next gateway if one fails. A missed deadline is not retried."""
+    """Make an idempotent call, retrying at the next gateway if one fails. A missed deadline is not retried."""
     for pause_s in PAUSES_S:
         stub = gateways.stub
         try:

@@ -74,8 +74,8 @@ class Client:
             server_name: Name expected in the server certificate; empty means the host of `endpoint`. Use
                 "gateway.tlt.internal" behind a tunnel or port-forward.
             patience_s: Seconds for which a response or batch that broke off, or was refused because the queue is full,
-                is retried without receiving anything; 0 fails at once, None: no limit.
-            log: Collects figures of this client's responses, and logs them whenever it has published weights.
+                is retried without receiving anything; 0 fails immediately, None sets no limit.
+            log: Collects metrics of this client's responses and logs them after each publication of weights.
 
         Raises:
             ConfigError: The options contradict each other, or a file is unreadable or invalid.
@@ -101,7 +101,7 @@ class Client:
         self, prompt_ids: Sequence[int], sampling: SamplingParams = _DEFAULT, **options: Any
     ) -> TokenChunk:
         """
-        Generate one response and return it in one piece.
+        Generate one response and return it as a whole.
 
         Options and errors are those of `stream`. Cancelling aborts the request.
         """
@@ -145,11 +145,11 @@ class Client:
                 returned.
             begun_version: Policy version of the first of `prefix_ids`, from which `max_staleness` counts; None counts
                 from the first new token.
-            session_id: Conversation that this request is a turn of. Turns run on the worker that has the earlier ones
-                cached, as load permits; `TokenChunk.stats` has the number of cached tokens.
-            routed_experts_start: Return which experts the tokens from this position of the prompt on were routed to, as
-                `TokenChunk.routed_experts` of the last chunk; None does not. Mixtures of experts only, if the workers
-                have `engine.return_routed_experts`.
+            session_id: Conversation to which this request belongs. Its turns run on the worker that has the earlier
+                ones cached, as load permits; `TokenChunk.stats` has the number of cached tokens.
+            routed_experts_start: Return the experts to which the tokens from this position of the prompt on were
+                routed, in `TokenChunk.routed_experts` of the last chunk; None returns none. Requires a mixture of
+                experts and `engine.return_routed_experts` on the workers.
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
         prompt = replace(
@@ -236,15 +236,17 @@ class Client:
         self, prompts: Sequence[Sequence[int]], samples: int = 1, sampling: SamplingParams = _DEFAULT
     ) -> int:
         """
-        Announce the prompts of the next step, instead of those before; return how many workers took note of some.
+        Announce the prompts of the next step, replacing earlier announcements. Return the number of workers that
+        accepted some.
 
-        Workers that are idle and lent to drafter training generate responses to them ahead: data of the prompts to come
-        for the drafter, and text for n-gram arms. Those responses are never returned, end at once when a request or new
-        weights arrive, and are forgotten with the next weights. Announce during the rollout of the step before, or when
-        learning begins. Nothing changes but speed. Seeds are ignored.
+        Workers that are idle and lent to drafter training generate responses to them ahead of time: training data for
+        the drafter, and text for n-gram arms. These responses are never returned, are cancelled when a request or new
+        weights arrive, and are discarded with the next weights. Announce during the previous step's rollout or when
+        learning begins. Announcements only affect speed. Seeds are ignored.
 
         Raises:
-            InvalidRequestError: A prompt does not fit the model, or all together do not fit the gateway's queue.
+            InvalidRequestError: A prompt does not fit the model, or all prompts together do not fit into the gateway's
+                queue.
         """
         options = Speculation.AUTO, True, None
         requests = [new_prompt(ids, sampling, "", *options) for ids in prompts]
@@ -268,10 +270,10 @@ class Client:
         Args:
             version: New policy version, above the one served; usually the trainer's step.
             weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
-                that stays as it is until the next update, since workers that start in the meantime read it, too; or a
+                that stays unchanged until the next update, since workers that start in the meantime also read it; or a
                 state dict of torch tensors or numpy arrays, which is streamed.
-            base: The version served, if `weights` are only what changed since: tensors, or `ChangedElements` of them. A
-                directory with changes is read once.
+            base: The served version, if `weights` contain only changes since then: tensors, or `ChangedElements` of
+                them. A directory with changes is read once.
             timeout_s: Deadline in seconds; None sets no deadline.
 
         Raises:
@@ -295,7 +297,7 @@ class Client:
         Abort requests by id, or all requests; return how many were running or queued. Their responses end with
         FinishReason.ABORT.
 
-        A response that is just being continued at another gateway ends too, if it is aborted by id.
+        A response that is being continued at another gateway ends, too, if it is aborted by id.
         """
         aborted = 0
         for first in range(0, max(1, len(request_ids)), MAX_ABORTED):
@@ -313,7 +315,7 @@ class Client:
         Pause generation at all gateways: requests queue until `proceed`. Weights may be published meanwhile.
 
         Args:
-            mode: What happens to running requests: `keep` continues them later from the tokens they have, `abort` ends
+            mode: What happens to running requests: `keep` continues them later from their current tokens, `abort` ends
                 them with FinishReason.ABORT, `wait` waits until they have finished.
 
         Raises:
@@ -323,11 +325,11 @@ class Client:
         await pause(self._gateways, mode)
 
     async def proceed(self) -> None:
-        """End a pause. Does nothing without one."""
+        """End a pause. Does nothing if generation is not paused."""
         await proceed(self._gateways)
 
     async def info(self) -> ServerInfo:
-        """Return what the gateway serves."""
+        """Return the state of the rollout endpoint."""
         return await retried(self._gateways, info_of)
 
     async def wait_ready(self, timeout_s: float, *, workers: int = 1) -> ServerInfo:

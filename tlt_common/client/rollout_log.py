@@ -1,4 +1,4 @@
-"""What the rollouts of each step came to, for the logger that a trainer has: W&B, MLflow, trackio or TensorBoard."""
+"""Logs metrics of each step's rollouts to a trainer's logger: W&B, MLflow, trackio or TensorBoard."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,11 +21,11 @@ LOGS = {"wandb": "log", "trackio": "log", "mlflow": "log_metrics"}
 
 def log_to(target: Any) -> Sink:
     """
-    Return a function that logs figures.
+    Return a function that logs metrics.
 
     Args:
         target: `wandb`, `mlflow` or `trackio`, whose run has been started; a SummaryWriter of TensorBoard; or a
-            function of the figures and the step.
+            function of metrics and step.
 
     Raises:
         ConfigError: It is none of these, or its package is not installed.
@@ -49,9 +49,9 @@ def log_to(target: Any) -> Sink:
 
 class RolloutLog:
     """
-    Collects figures of responses, and logs them when weights are published: a step has ended.
+    Collects metrics of responses and logs them when weights are published, which ends a step.
 
-    One log may be given to several clients. Safe to use from several threads.
+    Several clients may share one log. Thread-safe.
     """
 
     def __init__(self, target: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,7 +82,7 @@ class RolloutLog:
                 self._began_s = self._clock()
 
     def observe(self, response: TokenChunk) -> None:
-        """Count a response. Only its last chunk has statistics; others are ignored."""
+        """Record a response. Only its last chunk has statistics; others are ignored."""
         if (stats := response.stats) is None:
             return
         with self._lock:
@@ -99,10 +99,11 @@ class RolloutLog:
 
     def step(self, info: ServerInfo | None, step: int) -> None:
         """
-        Log the figures since the last step. If the logger fails, that is logged instead: the weights are served.
+        Log the metrics since the last step. A failure of the logger is logged instead of raised, since the weights are
+        served.
 
         Args:
-            info: What is served now; None if that could not be determined.
+            info: State of the rollout endpoint; None if unknown.
             step: The step's number; the policy version that was published.
         """
         with self._lock:

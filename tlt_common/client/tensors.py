@@ -32,7 +32,7 @@ def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
 
 
 def size_of(state_dict: Mapping[str, Any]) -> int:
-    """Return the bytes of what `stream` yields; 0 for values that it refuses."""
+    """Return the number of bytes that `stream` yields; 0 for values that it refuses."""
     values: list[Any] = []
     for _, value in _sent(state_dict):
         values += [value.indices, value.values] if isinstance(value, ChangedElements) else [value]
@@ -40,7 +40,7 @@ def size_of(state_dict: Mapping[str, Any]) -> int:
 
 
 def _sent(state_dict: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what is sent: all but a head in the memory of a tensor before it."""
+    """Yield the tensors to send: all but a head that shares the memory of an earlier tensor."""
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
     for name, value in state_dict.items():
         if _is_torch(value):

@@ -1,4 +1,4 @@
-"""Weight updates, repeated until a gateway has confirmed them."""
+"""Weight updates, retried until a gateway has confirmed them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -31,9 +31,9 @@ async def publish(
     base: int | None = None,
 ) -> UpdateResult:
     """
-    Publish weights at the next gateway that is reachable. See `Client.publish_weights`.
+    Publish weights at the next reachable gateway. See `Client.publish_weights`.
 
-    All attempts have the same idempotency key: one that was applied, but whose answer was lost, is not applied again.
+    All attempts share an idempotency key: an update that was applied, but whose answer was lost, is not applied again.
     """
     uri = None if isinstance(weights, Mapping) else fspath(weights)
     header = WeightsUpdate(
@@ -58,7 +58,7 @@ async def publish(
 async def messages(
     header: WeightsUpdate, tensors: Iterator[TensorChunk]
 ) -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
-    """Encode an update. The next piece is copied, from a GPU perhaps, while one is being sent."""
+    """Encode an update. While one piece is sent, the next one is copied, possibly from a GPU."""
     keep_message_buffers()
     loop = asyncio.get_running_loop()
     upcoming = loop.run_in_executor(None, next, tensors, None)

@@ -13,7 +13,7 @@ GROUP = "tlt.services"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEntry:
-    """What `tlt` needs to know of a service. Its module imports nothing heavy, so that --help stays fast."""
+    """Description of a service for `tlt`. Its module imports nothing heavy, so that --help stays fast."""
 
     model: type[ServiceConfig]
     """Configuration model."""

@@ -30,11 +30,11 @@ def load(model: type[C], name: str, *, file: Path | None, environment: Mapping[s
         environment: Variables; TLT_<NAME>_<KEY> sets a key, two underscores separate nested keys.
         settings: key=value pairs; dots separate nested keys.
 
-    Values of variables and settings are parsed as JSON unless the key is a string; what is not JSON is a string, and
-    `none` means null.
+    Values of variables and settings are parsed as JSON unless the key is a string; other values are strings, and `none`
+    means null.
 
     Raises:
-        ConfigError: A key is unknown or its value is not accepted; names the key and what is accepted.
+        ConfigError: A key is unknown or its value is not accepted; the message names the key and what is accepted.
     """
     return resolve(model, name, _from_file(file) if file else {}, environment=environment, settings=settings)
 
@@ -51,7 +51,7 @@ def resolve(
     Build the configuration as `load` does, from values instead of a file.
 
     Raises:
-        ConfigError: A key is unknown or its value is not accepted; names the key and what is accepted.
+        ConfigError: A key is unknown or its value is not accepted; the message names the key and what is accepted.
     """
     values = copy.deepcopy(dict(given))
     prefix = f"TLT_{name.upper()}_"
@@ -72,7 +72,7 @@ def resolve(
 
 
 def _refuse_nul(value: object, key: str) -> None:
-    """Refuse text that no path, address or name of the system may contain."""
+    """Refuse text with NUL, which no path, address or system name may contain."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             _refuse_nul(inner, str(name) or key)
@@ -127,7 +127,7 @@ def _put(values: dict[str, Any], keys: list[str], text: str, model: type[BaseMod
 
 def _refuse_password(key: str, text: str, model: type[BaseModel], name: str) -> None:
     """
-    Refuse a URL with a password as an option.
+    Refuse a URL with a password in a command-line option.
 
     Raises:
         ConfigError: The key is a secret and its value a URL with a password.

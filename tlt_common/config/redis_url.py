@@ -1,4 +1,4 @@
-"""URLs of a Redis. They contain a password, so they are secrets in every log, error and dump."""
+"""Redis URLs. They contain a password and are therefore treated as secrets in logs, errors and dumps."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -13,10 +13,10 @@ CLUSTER = "+cluster"
 
 def checked_redis_url(url: SecretStr, *, words: Collection[str], cluster: bool = False) -> SecretStr:
     """
-    Return a Redis URL, or one of the words that may stand in its place. `cluster` accepts a Redis Cluster too.
+    Return a Redis URL, or one of the words accepted instead. With `cluster`, a Redis Cluster is accepted, too.
 
     Raises:
-        ValueError: It is neither. The message does not repeat it.
+        ValueError: The text is neither. The message does not contain it.
     """
     if url.get_secret_value() in words or _is_redis_url(url.get_secret_value(), cluster=cluster):
         return url
@@ -28,14 +28,14 @@ def checked_redis_url(url: SecretStr, *, words: Collection[str], cluster: bool =
 
 
 def connection_options(url: str, ca: Path | None) -> dict[str, str]:
-    """Return the TLS options of a Redis client, which verifies certificate and name of a rediss:// server."""
+    """Return the TLS options of a Redis client, which verifies the certificate and name of a rediss:// server."""
     if urlsplit(url).scheme.removesuffix(CLUSTER) != "rediss":
         return {}
     return {"ssl_cert_reqs": "required", **({"ssl_ca_certs": str(ca)} if ca else {})}
 
 
 def shown_redis_url(url: SecretStr) -> str:
-    """Return scheme, host and port of a Redis URL, or the word in its place, for logs."""
+    """Return scheme, host and port of a Redis URL, or the word given instead, for logs."""
     if "://" not in url.get_secret_value():
         return url.get_secret_value()
     parts = urlsplit(url.get_secret_value())

@@ -15,14 +15,14 @@ SEEDS = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleStart:
-    """Where a sample of a batch starts."""
+    """Start of a sample of a batch."""
 
     prompt_index: int
     sample_index: int
     prefix_token_ids: tuple[int, ...] = ()
     """Tokens of the sample generated earlier."""
     begun_version: PolicyVersion | None = None
-    """Policy version of the first of them."""
+    """Policy version of the first prefix token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Batch:
     prompts: Sequence[Prompt]
     samples_per_prompt: int
     starts: Sequence[SampleStart] = ()
-    """The samples to generate; empty means all, from their beginning."""
+    """The samples to generate; empty means all, from the start."""
     stream_tokens: bool = False
-    """Whether tokens are sent while they are generated, instead of finished samples."""
+    """Whether to send tokens as they are generated instead of finished samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def require_samples(prompts: Sequence[Prompt], samples_per_prompt: int) -> None:
 
 
 def at_index(error: InvalidRequestError, index: int) -> InvalidRequestError:
-    """Name the prompt of a batch in its error: `prompt.token_ids` becomes `prompts[3].token_ids`."""
+    """Rename an error's field to that of a prompt in a batch: `prompt.token_ids` becomes `prompts[3].token_ids`."""
     field = error.field.removeprefix("prompt.")
     field_in_batch = f"prompts[{index}].{field}"
     return InvalidRequestError(error.message.replace(error.field, field_in_batch, 1), field=field_in_batch)

@@ -1,4 +1,4 @@
-"""Checks of single fields of requests. Each refusal names its field and what is accepted. Pure."""
+"""Checks of single request fields. Each refusal names the field and what is accepted. Pure."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def require_range(field: str, value: float, *, low: float, high: float, open_low
     Check that a number is finite and in [low, high], or in (low, high] if `open_low` is set.
 
     Raises:
-        InvalidRequestError: It is not.
+        InvalidRequestError: The number is out of range.
     """
     # Written so that NaN fails.
     if not (low < value <= high if open_low else low <= value <= high):
@@ -46,7 +46,7 @@ def require_ids(field: str, ids: Sequence[int], vocab_size: int) -> None:
     Check that token ids are in the vocabulary.
 
     Raises:
-        InvalidRequestError: One is not; the message gives its position.
+        InvalidRequestError: A token id is not; the message gives its position.
     """
     if not ids or (min(ids) >= 0 and max(ids) < vocab_size):
         return
@@ -59,7 +59,7 @@ def require_count(field: str, count: int, *, most: int) -> None:
     Check the length of a repeated field.
 
     Raises:
-        InvalidRequestError: It is longer than `most`.
+        InvalidRequestError: The field has more than `most` entries.
     """
     if count > most:
         raise InvalidRequestError(f"{field} has {count} entries; the maximum is {most}", field=field)
@@ -70,7 +70,7 @@ def require_name(field: str, name: str, *, least: int = 0, most: int = MAX_NAME)
     Check that an id or a name is printable and has `least` to `most` characters.
 
     Raises:
-        InvalidRequestError: It is not.
+        InvalidRequestError: The name is invalid.
     """
     if not least <= len(name) <= most:
         accepted = f"{least} to {most}" if least else f"at most {most}"
@@ -84,7 +84,7 @@ def require_stop_strings(field: str, strings: Sequence[str]) -> None:
     Check the number of stop strings, and that each is Unicode of 1 to `MAX_STOP_STRING` characters.
 
     Raises:
-        InvalidRequestError: One is not, or there are too many.
+        InvalidRequestError: A string is invalid, or there are too many.
     """
     require_count(field, len(strings), most=MAX_STOP_STRINGS)
     for place, string in enumerate(strings):
@@ -100,10 +100,10 @@ def require_stop_strings(field: str, strings: Sequence[str]) -> None:
 
 def require_tokenizer(field: str, strings: Sequence[str], *, found: bool) -> None:
     """
-    Check that workers have the tokenizer with which they find stop strings, if there are any.
+    Check that workers have a tokenizer if there are stop strings, which they need it for.
 
     Raises:
-        InvalidRequestError: They have none.
+        InvalidRequestError: The workers have no tokenizer.
     """
     if strings and not found:
         raise InvalidRequestError(

@@ -20,7 +20,7 @@ HISTORY_CHANGES = 256
 
 
 class WorkerState(StrEnum):
-    """What a worker uses its devices for. Every device-second is in exactly one state."""
+    """State of a worker. Every device-second belongs to exactly one state."""
 
     ROLLOUT = "rollout"
     """At least one request is running."""
@@ -31,13 +31,13 @@ class WorkerState(StrEnum):
     UPDATING = "updating"
     """Policy weights are being loaded."""
     IDLE = "idle"
-    """The device is unused: a bubble."""
+    """The device is idle: a bubble."""
     STARTING = "starting"
-    """Unused, and the spot trainer does not answer yet: a bubble."""
+    """The device is idle, and the spot trainer does not respond yet: a bubble."""
     RESTING = "resting"
-    """Unused, and the spot trainer has nothing to learn from: a bubble."""
+    """The device is idle, and the spot trainer has no data to learn from: a bubble."""
     TRAINER = "trainer"
-    """The RL trainer has the devices: the engine gave their memory back."""
+    """An RL trainer has the devices: the engine released their memory."""
     DOWN = "down"
     """The worker is unreachable."""
 
@@ -62,7 +62,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastChange:
-    """Transition of a worker to a state, some seconds ago: clocks of machines differ."""
+    """Transition of a worker to a state some seconds ago. Relative, since the clocks of machines differ."""
 
     state: WorkerState
     age_s: float
@@ -82,13 +82,13 @@ class WorkerHello:
     pod: str = ""
     """Name of its Kubernetes pod; empty outside Kubernetes."""
     accepts_report_interval: bool = False
-    """Whether it understands a ReportInterval."""
+    """Whether it understands ReportInterval."""
     devices: int = 1
-    """How many its engine uses: tensor-parallel ranks."""
+    """Number of devices of its engine: tensor-parallel ranks."""
     training_devices: int = 1
-    """How many of them its trainer uses."""
+    """Number of those devices that its trainer uses."""
     history: tuple[PastChange, ...] = ()
-    """Its latest changes of state, oldest first; empty in what is shown of a worker."""
+    """Its latest changes of state, oldest first; empty in displayed workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,30 +102,30 @@ class WorkerStatus:
     epoch: Epoch = Epoch(0)
     """Epoch of its training lease; 0 means none."""
     accept_length: float = 0.0
-    """Recent tokens per verification round, bonus token included; 0 if nothing ran."""
+    """Recent tokens per verification round, including the bonus token; 0 if nothing ran."""
     produced_tokens: int = 0
     arm: str = ""
     training_steps: int = 0
     training_tokens: int = 0
-    """States that its trainer's drafter has learned from, over restarts and by all trainers whose work it contains."""
+    """States that its trainer's drafter has learned from, across restarts and all contributing trainers."""
     training_loss: float = 0.0
     trainer_ready: bool = False
     lent: bool = False
     """Whether the trainer may be computing on the device."""
     training_s: float = 0.0
-    """Device-seconds computed for training since the worker started, over all its devices; only increases."""
+    """Device-seconds of training since the worker started, over all its devices; never decreases."""
     training_age_s: float = 0.0
     """Seconds since the trainer reported `training_s`; 0 unless lent."""
     trainer_resting: bool = False
-    """Whether its trainer has nothing left to learn, and wants no lease."""
+    """Whether its trainer has nothing left to learn and wants no lease."""
     training_gain: float | None = None
-    """Held-out tokens per round that its trainer has gained lately per second of training; None: not known."""
+    """Recent gain in held-out tokens per round, per second of training; None if unknown."""
     training_passes: float = 0.0
-    """How often its trainer has seen the data that it has, on average."""
+    """Average number of passes of its trainer over its data."""
     drafter_pause_s: float = 0.0
-    """Seconds for which the engine paused when it last loaded a drafter."""
+    """Duration of the engine's pause for the last loaded drafter, in seconds."""
     problem: str = ""
-    """Why it does not train, or not load the newest drafter, in a sentence; empty: it does."""
+    """Why it does not train or load the newest drafter, in one sentence; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,9 @@ class WorkerInfo:
     vocab_size: int
     context_length: int
     finds_stop_strings: bool = False
-    """Whether it has the model's tokenizer."""
+    """Whether it supports stop strings, for which it needs the model's tokenizer."""
     returns_routed_experts: bool = False
-    """Whether its engine returns the experts that tokens were routed to."""
+    """Whether its engine returns routed experts."""
     max_running: int
     policy_version: PolicyVersion
     drafter_version: DrafterVersion
@@ -150,17 +150,17 @@ class WorkerInfo:
     training: bool = False
     """Whether its device trains the drafter."""
     release: ServedRelease | None = None
-    """The release it serves; None if it does not say more than the version."""
+    """The served release; None if only the version is reported."""
     machine: str = ""
     """Boot id of its machine; empty if unknown."""
     receiving: bool = False
-    """Whether it is in a trainer's process group, or has collected tensors of an update."""
+    """Whether it has joined a trainer's process group or has collected tensors of an update."""
     kv_room: int = 0
-    """Tokens that its KV cache holds; 0: unknown."""
+    """KV cache size in tokens; 0 if unknown."""
     releasable: bool = False
     """Whether its engine can release the memory of its devices."""
     released: bool = False
-    """Whether the RL trainer has its devices: it accepts no requests."""
+    """Whether an RL trainer has its devices, so that it accepts no requests."""
 
     @property
     def served(self) -> ServedRelease:
@@ -170,7 +170,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchDemand:
-    """What a gateway tells a worker it watches."""
+    """A gateway's message to a worker that it watches."""
 
     gateway_id: str
     demand: int
@@ -183,7 +183,7 @@ class WatchDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchReport:
-    """What a worker tells a gateway that watches it."""
+    """A worker's message to a gateway that watches it."""
 
     info: WorkerInfo
     slots: int
@@ -191,11 +191,11 @@ class WatchReport:
     serial: int = 0
     """Serial of the last demand the worker received on the stream; 0 before the first."""
     pause: Pause = NO_PAUSE
-    """The latest pause that any gateway has told the worker."""
+    """The latest pause that any gateway has sent to the worker."""
     kept: tuple[str, ...] = ()
-    """Keys of the responses that the worker keeps, since their stream has broken."""
+    """Keys of the responses that the worker keeps because their stream broke."""
     rounds: WorkedRounds = NO_ROUNDS
-    """The worker's last report of what its rounds cost."""
+    """The worker's last report of the costs of its rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,10 +208,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipChange:
-    """Which workers accept requests."""
+    """Change of the set of workers that accept requests."""
 
     is_change: bool = False
-    """Whether this changes an earlier list; otherwise `joined` is the whole list."""
+    """Whether this is a delta to an earlier list; otherwise `joined` is the whole list."""
     joined: tuple[Member, ...] = ()
     left: tuple[WorkerId, ...] = ()
     lending: bool = False
@@ -225,19 +225,19 @@ class Lease:
     epoch: Epoch
     ttl_s: float
     newest: DrafterVersion | None = field(default=None, compare=False)
-    """Newest drafter of the fleet when the lease was granted or renewed; 0: none was published, None: not known."""
+    """Newest drafter of the fleet when the lease was granted or renewed; 0 if none was published, None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revocation:
-    """Revokes the lease of that epoch."""
+    """Revokes the lease of an epoch."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportInterval:
-    """How often a worker reports while nothing changes."""
+    """Reporting interval of a worker while nothing changes."""
 
     seconds: float
 
@@ -258,9 +258,9 @@ class DrafterRecord:
     worker_id: WorkerId
     at_unix_s: float
     held_out_top1: float
-    """Share of held-out positions predicted correctly; 0 if not measured, as for a drafter from outside the fleet."""
+    """Share of held-out positions predicted correctly; 0 if not measured, as for drafters from outside the fleet."""
     policy_version: PolicyVersion = PolicyVersion(0)
-    """Newest policy among those that generated the held-out data."""
+    """Newest policy version that generated the held-out data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,17 +268,17 @@ class Publication:
     """A drafter offered to the fleet."""
 
     base: DrafterVersion
-    """Version it was trained from; 0: from scratch."""
+    """Version it was trained from; 0 if trained from scratch."""
     uri: str
     worker_id: WorkerId
     held_out_top1: float
     """Share of held-out positions whose most likely token it predicts."""
     base_top1: float | None = None
-    """The same share for the base, on the same positions; None: the base was not scored."""
+    """The same share for the base on the same positions; None if the base was not scored."""
     policy_version: PolicyVersion = PolicyVersion(0)
-    """Newest policy among those that generated the held-out data."""
+    """Newest policy version that generated the held-out data."""
     tokens: int = 0
-    """States that it has learned from, over restarts and by all trainers whose work it contains; 0: unknown."""
+    """States that it has learned from, across restarts and all contributing trainers; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,12 +288,12 @@ class WorkerAccount:
     hello: WorkerHello
     status: WorkerStatus
     seconds: Mapping[WorkerState, float]
-    """Device-seconds: of a worker with N devices, N per second."""
+    """Device-seconds. A worker with N devices accumulates N per second."""
     timeline: tuple[StateChange, ...]
     unsettled: Mapping[WorkerState, float] = field(default_factory=dict)
-    """The part of `seconds` that counts as training as soon as the trainer says that it computed meanwhile."""
+    """The part of `seconds` that counts as training once the trainer has confirmed it."""
     standing: str = ""
-    """Why it is lent, or not; a `Standing`, unless the coordinator is a newer one."""
+    """Why it is or is not lent: a `Standing`, or another value from a newer coordinator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,13 +306,13 @@ class Fleet:
     drafters: tuple[DrafterRecord, ...]
     lending: bool
     bubble_utilisation: float
-    """Training / all bubbles since start; 0 if there was no bubble."""
+    """Training divided by all bubbles since start; 0 if there were no bubbles."""
     pause_left_s: float = 0.0
-    """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
+    """Seconds until a pause of generation expires; infinite without a limit, 0 while generation is not paused."""
 
 
 def in_a_line(problem: str) -> str:
-    """Return a problem as one line of at most MAX_PROBLEM printable characters."""
+    """Return a problem on one line of at most MAX_PROBLEM printable characters."""
     line = " ".join(problem.split())
     return "".join(letter for letter in line if letter.isprintable())[:MAX_PROBLEM]
 
@@ -326,18 +326,18 @@ class TrainingProgress:
     """Optimizer steps on the drafter, across restarts."""
     tokens: int
     training_s: float
-    """Seconds the device computed for training since the process started; only increases."""
+    """Seconds of training since the process started; never decreases."""
     loss: float
     held_out_top1: float
     drafter_version: DrafterVersion
-    """Version last published or adopted."""
+    """Last published or adopted version."""
     policy_version: PolicyVersion = PolicyVersion(0)
-    """Version of the policy that training is for."""
+    """Policy version that training targets."""
     resting: bool = False
     """Whether nothing is left to learn from this policy and the known data."""
     gain: float | None = None
-    """Held-out tokens per round gained lately per second of training; None: not known."""
+    """Recent gain in held-out tokens per round, per second of training; None if unknown."""
     passes: float = 0.0
-    """How often the data that it has was trained on, on average."""
+    """Average number of training passes over the data."""
     problem: str = ""
-    """Why it cannot continue from the fleet's drafter, in a sentence; empty: it can."""
+    """Why it cannot continue from the fleet's drafter, in one sentence; empty if it can."""

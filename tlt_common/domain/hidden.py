@@ -23,7 +23,7 @@ PROMPT_HASHES = 2**64
 
 def prompt_hash(token_ids: Sequence[int]) -> int:
     """
-    Return a hash of a prompt: the first 64 bits of BLAKE2b over the ids as little-endian int32.
+    Return a 64-bit hash of a prompt: the first bits of BLAKE2b over the ids as little-endian int32.
 
     Equal in every process and on every platform, unlike `hash()`; uniform over 0 .. PROMPT_HASHES - 1.
     """
@@ -34,11 +34,11 @@ def prompt_hash(token_ids: Sequence[int]) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameHeader:
     """
-    Describes a frame: n hidden states of one response and the n + 1 token ids around them.
+    Header of a frame: n hidden states of one response, with the n + 1 token ids around them.
 
     State t (at position start + t) was computed from the tokens up to position start + t. Together with the token at
-    start + t + 1 it is what a drafter is trained on: the last hidden state, behind the outputs of `layers`, which an
-    EAGLE-3 drafter reads, concatenated.
+    start + t + 1 it is a training sample of the drafter. It is the last hidden state, preceded by the outputs of
+    `layers`, which an EAGLE-3 drafter reads.
     """
 
     request_id: RequestId
@@ -46,7 +46,7 @@ class FrameHeader:
     prompt_hash: int
     """Hash of the prompt's token ids, 64 bits; see `prompt_hash`. Equal prompts have equal hashes in every epoch."""
     start: int
-    """Position of the first state in the sequence, prompt included."""
+    """Position of the first state in the sequence, including the prompt."""
     token_count: int
     """Number of states, n."""
     hidden_size: int
@@ -60,14 +60,14 @@ class FrameHeader:
     finished: bool
     """Whether the response is complete."""
     layers: tuple[int, ...] = ()
-    """Layers whose outputs precede the last state, ascending; empty where an EAGLE drafter runs."""
+    """Layers whose outputs precede the last state, ascending; empty for EAGLE drafters."""
 
     def __post_init__(self) -> None:
         """
         Validate each field.
 
         Raises:
-            InvalidRequestError: A value is out of range; names the field.
+            InvalidRequestError: A value is out of range; the message names the field.
         """
         if self.dtype not in ELEMENT_BYTES:
             raise InvalidRequestError(
@@ -139,7 +139,7 @@ class HiddenFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturePolicy:
-    """Which hidden states engines capture. Evaluated before anything is copied."""
+    """Selects the hidden states that engines capture. Evaluated before anything is copied."""
 
     enabled: bool = True
     sample_ratio: float = 1.0
@@ -147,7 +147,7 @@ class CapturePolicy:
     frame_tokens: int = 256
     """Maximum number of states in a frame. Drafters are trained on windows of this length."""
     state_bits: int = 16
-    """Bits per element of a state: 16 as the model computes them, 8 with a scale per state."""
+    """Bits per element of a state: 16 without conversion, or 8 with a scale per state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

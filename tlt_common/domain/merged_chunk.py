@@ -1,4 +1,4 @@
-"""Merges the chunks of a response in memory of a few bytes per token."""
+"""Merges the chunks of a response, using a few bytes of memory per token."""
 
 from array import array
 from dataclasses import replace
@@ -25,7 +25,7 @@ class MergedChunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last chunk of the response was added."""
+        """Whether the last chunk of the response has been added."""
         return self._last is not None and self._last.finish_reason is not None
 
     def add(self, chunk: TokenChunk) -> None:
@@ -40,7 +40,7 @@ class MergedChunk:
         self._last = chunk
 
     def whole(self) -> TokenChunk:
-        """Return what was added as one chunk. At least one chunk must have been added."""
+        """Return the merged chunk. At least one chunk must have been added."""
         if self._only is not None:
             return self._only
         assert self._last is not None, "no chunk was added"  # noqa: S101

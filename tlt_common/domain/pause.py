@@ -7,24 +7,24 @@ from tlt_common.domain.ids import Epoch
 
 
 class PauseMode(StrEnum):
-    """What happens to running requests when generation pauses."""
+    """Handling of running requests when generation pauses."""
 
     ABORT = "abort"
-    """They end with FinishReason.ABORT, and so do queued ones."""
+    """Running and queued requests end with FinishReason.ABORT."""
     KEEP = "keep"
-    """They leave their workers, and continue later from the tokens they have."""
+    """Running requests leave their workers and continue later from their current tokens."""
     WAIT = "wait"
-    """They finish before the pause is complete."""
+    """Running requests finish before the pause is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Whether the gateways of a fleet start requests. Of two, the one with the higher epoch holds."""
+    """A pause of a fleet's generation. Of two pauses, the one with the higher epoch wins."""
 
     epoch: Epoch = Epoch(0)
-    """Rises with every pause, renewal and end. 0: there has been none."""
+    """Rises with every pause, renewal and end; 0 before the first pause."""
     left_s: float = 0.0
-    """Seconds until generation continues by itself; infinite without a limit, 0 while it is not paused."""
+    """Seconds until the pause expires; infinite without a limit, 0 while generation is not paused."""
 
     @property
     def holds(self) -> bool:

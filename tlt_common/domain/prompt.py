@@ -1,4 +1,4 @@
-"""Prompts, and how their responses are sampled."""
+"""Prompts and sampling parameters."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -57,14 +57,14 @@ class SamplingParams:
     max_new_tokens: int | None = None
     """Maximum number of generated tokens; None means the rest of the context."""
     stop_token_ids: tuple[int, ...] = ()
-    """Tokens that end the response, in addition to the model's: at most 256, within the vocabulary."""
+    """Additional tokens that end the response: at most 256, within the vocabulary."""
     stop: tuple[str, ...] = ()
     """Strings that end the response with the token that completes one in its text: at most 32, of 1 to 128 characters.
     Special tokens are text. A string that is complete within `min_new_tokens` does not end the response."""
     ignore_eos: bool = False
     """Continue past the model's end tokens; `stop_token_ids` still end the response."""
     seed: int | None = None
-    """Makes the response reproducible: its tokens depend on prompt, seed and weights; drafts affect only rounding."""
+    """Makes the response reproducible: its tokens depend on prompt, seed and weights. Drafts only affect rounding."""
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0
@@ -121,32 +121,38 @@ class Prompt:
     attempt: int = 0
     """Number of earlier attempts at this response. A newer attempt replaces an older one that still runs."""
     max_staleness: int | None = None
-    """Policy versions by which the first token may be behind the version served; None: no limit. Once it is further
-    behind, the response is aborted and keeps the tokens within the limit."""
+    """
+    Maximum number of versions between the first token and the served version; None sets no limit. Beyond it, the
+    response is aborted and keeps the tokens within the limit.
+    """
     begun_version: PolicyVersion | None = None
-    """Policy version of the first prefix token, from which `max_staleness` counts; None: of the first new token."""
+    """
+    Policy version of the first prefix token, where `max_staleness` starts; None starts at the first new token.
+    """
     session_id: str = ""
-    """The conversation this is a turn of. It runs where the earlier turns are cached, while loads allow."""
+    """Conversation to which this request belongs. It runs where the earlier turns are cached, as load permits."""
     cache_salt: str = ""
-    """Only prompts of the same caller with the same salt share cached prefixes and what n-gram arms remember."""
+    """Prompts share cached prefixes and n-gram drafts only with prompts of the same caller and salt."""
     routed_experts_start: int | None = None
-    """Return the experts of the tokens from this position of the prompt on, or of the response if it is the prompt's
-    length; None: do not. Those of a prefix are of its recomputation by the worker that ends the response."""
+    """
+    First position of the prompt whose routed experts are returned, or the prompt's length for the response only; None
+    returns none. Experts of a prefix are recomputed by the worker that ends the response.
+    """
     owner: str = ""
     """Name of the caller's token, set by the gateway; empty without one."""
     cache_key: str = ""
-    """Made of owner and salt by the gateway: prompts with other keys share nothing that is cached."""
+    """Set by the gateway from owner and salt. Prompts with different keys share no caches."""
     keep_key: str = ""
-    """Under which a worker keeps the response if its gateway is lost; made by the gateway, empty: it does not."""
+    """Key under which a worker keeps the response if its gateway is lost, set by the gateway; empty keeps none."""
 
     @property
     def key(self) -> tuple[str, RequestId]:
-        """What identifies the request at a gateway: ids are their owner's."""
+        """Identifies the request at a gateway: ids are scoped to their owner."""
         return self.owner, self.request_id
 
     @property
     def is_continued(self) -> bool:
-        """Whether an earlier attempt generated the beginning of the response."""
+        """Whether an earlier attempt generated the start of the response."""
         return self.attempt > 0 and bool(self.prefix_token_ids)
 
     def __post_init__(self) -> None:
@@ -178,8 +184,8 @@ class Prompt:
         Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or asks for stop strings or
-                routed experts, which this model's engines cannot find or do not return.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or requests stop strings or
+                routed experts that this model's engines do not support.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -216,7 +222,7 @@ class Prompt:
 
     def require_prefix(self, *, vocab_size: int) -> None:
         """
-        Check the prefix of a prompt that is valid without it, and has its max_new_tokens.
+        Check the prefix of a prompt that is otherwise valid and has its max_new_tokens.
 
         Raises:
             InvalidRequestError: The prefix is outside the vocabulary, or leaves no token to generate.

@@ -1,4 +1,4 @@
-"""How the ids of requests, samples and attempts are formed. Pure."""
+"""Ids of requests, samples and attempts. Pure."""
 
 from collections.abc import Collection
 from uuid import uuid4
@@ -10,7 +10,7 @@ _SAMPLE = "/"
 
 
 def new_request_id() -> RequestId:
-    """Return an id that no other request has and that cannot be guessed."""
+    """Return a unique id that cannot be guessed."""
     return RequestId(uuid4().hex)
 
 
@@ -23,18 +23,18 @@ def attempt_id(request_id: RequestId) -> RequestId:
     """
     Return an id for one attempt on a worker, such as `R~4fd0c1a2`.
 
-    The suffix is random: a lost gateway's attempt may still run there, and nobody knows how many there were.
+    The suffix is random: attempts of a lost gateway may still be running there, in an unknown number.
     """
     return RequestId(f"{request_id}{_ATTEMPT}{uuid4().hex[:12]}")
 
 
 def request_of(attempt: RequestId) -> RequestId:
-    """Return the id of the request that an attempt belongs to; an id without a suffix is its own."""
+    """Return the request id of an attempt. An id without a suffix is returned unchanged."""
     return RequestId(attempt.rpartition(_ATTEMPT)[0] or attempt)
 
 
 def names_of(request_id: RequestId) -> tuple[str, ...]:
-    """Return the names by which a request can be aborted: its id and, in a batch, that of its prompt."""
+    """Return the names by which a request can be aborted: its id and, in a batch, its prompt's id."""
     # An empty id would be that of every request outside a batch.
     prompt_id = request_id.rpartition(_SAMPLE)[0]
     return (request_id, prompt_id) if prompt_id else (request_id,)

@@ -1,4 +1,4 @@
-"""What a gateway and a worker tell each other about the requests between them."""
+"""Messages between gateway and worker about requests."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,7 +20,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangUp:
-    """The caller of a request has gone."""
+    """The caller of a request has hung up."""
 
     request_id: RequestId
 

@@ -1,4 +1,4 @@
-"""Responses: their tokens, in chunks, and their statistics."""
+"""Responses: chunks of tokens, and statistics."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,9 +24,9 @@ class ResponseStats:
 
     prompt_tokens: int
     completion_tokens: int
-    """Tokens generated for this request, without those of a prefix."""
+    """Tokens generated for this request, excluding a prefix."""
     rounds: int
-    """Verification rounds; equals completion_tokens without speculation."""
+    """Verification rounds. Equals completion_tokens without speculation."""
     accepted_draft_tokens: int
     proposed_draft_tokens: int = 0
     """Draft tokens verified, accepted or not."""
@@ -34,11 +34,11 @@ class ResponseStats:
     """Why no drafts were allowed; empty if they were."""
     worker_id: str = ""
     cached_tokens: int = 0
-    """Tokens of the prompt that were not prefilled, since the worker had them cached."""
+    """Tokens of the prompt that the worker had cached and did not prefill."""
 
     @property
     def accept_length(self) -> float:
-        """Tokens per round, bonus token included."""
+        """Tokens per round, including the bonus token."""
         return self.completion_tokens / self.rounds if self.rounds else 0.0
 
     def meta_info(self) -> dict[str, float]:
@@ -72,15 +72,15 @@ class ResponseStats:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedExperts:
     """
-    The experts that the tokens of a prompt and its response were routed to, for trainers that replay the routing.
+    The experts to which the tokens of a prompt and its response were routed, for trainers that replay the routing.
 
-    One row per token, from position `first` of prompt and response together to the last token but one: the last token
-    has not been an input. A row has `top_k` experts for each layer, and zeros for layers without experts.
+    One row per token, from position `first` of prompt and response together to the second-to-last token, since the last
+    token was never an input. A row has `top_k` experts for each layer, and zeros for layers without experts.
     """
 
     first: int
     layers: int
-    """All layers of the model, those without experts included."""
+    """All layers of the model, including those without experts."""
     top_k: int
     dtype: str
     """U8 if the model has at most 256 experts, else I32."""
@@ -93,7 +93,7 @@ class RoutedExperts:
         return len(self.data) // (self.layers * self.top_k * (1 if self.dtype == "U8" else 4))
 
     def int32(self) -> bytes:
-        """Return the same as little-endian int32. Needs no numpy."""
+        """Return the rows as little-endian int32. Needs no numpy."""
         if self.dtype != "U8":
             return self.data
         wide = bytearray(4 * len(self.data))
@@ -101,7 +101,7 @@ class RoutedExperts:
         return bytes(wide)
 
     def array(self) -> Any:
-        """Return them as a numpy array of int32, [tokens, layers, top_k]."""
+        """Return the rows as a numpy array of int32, [tokens, layers, top_k]."""
         import numpy as np  # which gateways lack
 
         return np.frombuffer(self.int32(), np.dtype("<i4")).reshape(-1, self.layers, self.top_k)
@@ -122,9 +122,9 @@ class TokenChunk:
     matched_stop: str = ""
     """The stop string that ended the response; empty if none did. Set on the last chunk."""
     routed_experts: RoutedExperts | None = None
-    """Set on the last chunk if the prompt asks for them, unless the response was aborted."""
+    """Set on the last chunk if the prompt requests them, unless the response was aborted."""
     rounds: int = 0
-    """Rounds that produced the tokens, if the chunk merges several; 0 means one if there are tokens."""
+    """Rounds that produced the tokens, if the chunk merges several; 0 means one round if there are tokens."""
 
     def followed_by(self, other: "TokenChunk") -> "TokenChunk":
         """Return both chunks as one."""

@@ -1,4 +1,4 @@
-"""What the rollout endpoint serves, and what its fleet's devices did."""
+"""State of the rollout endpoint and usage of its fleet's devices."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,16 @@ from tlt_common.domain.pause import NO_PAUSE, Pause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bubbles:
-    """Device-seconds of a fleet without a rollout, since the coordinator started."""
+    """Device-seconds of a fleet without rollouts, since the coordinator started."""
 
     total_s: float = 0.0
-    """Training, switching, updating and unused; see `BUBBLES` of fleets."""
+    """Training, switching, updating and idle; see `BUBBLES` of fleets."""
     training_s: float = 0.0
-    """Computed for drafter training."""
+    """Time spent on drafter training."""
 
     @property
     def utilisation(self) -> float:
-        """Share that trained the drafter; 0 if there were no bubbles."""
+        """Share of the bubbles that trained the drafter; 0 if there were none."""
         return self.training_s / self.total_s if self.total_s > 0.0 else 0.0
 
 
@@ -26,7 +26,7 @@ NO_BUBBLES = Bubbles()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """What the rollout endpoint serves."""
+    """State of the rollout endpoint."""
 
     model: str
     vocab_size: int

@@ -13,16 +13,16 @@ PROVEN_ROUNDS = 4
 
 class Transcript:
     """
-    One response, across all attempts that generated parts of it. Gateways keep one per request, and so do clients.
+    One response across all attempts that generated parts of it. Gateways and clients keep one per request.
 
     Continuing from the tokens received so far is exact in distribution, since a token depends only on its prefix:
     lengths and penalties count the prefix, and the random numbers of a seed are a function of the position. If the
-    weights are updated between two attempts, the tokens of the later one come from the new weights, as they do in a
-    request that is in flight during an update; `policy_versions` says which.
+    weights are updated between two attempts, the tokens of the later one come from the new weights, as for a request in
+    flight during an update; `policy_versions` records which.
     """
 
     def __init__(self, prompt: Prompt) -> None:
-        """Start a transcript. The response can be known to be complete from its length if `max_new_tokens` is set."""
+        """Start a transcript. With `max_new_tokens`, completion can be derived from the length."""
         self.prompt = prompt
         self._token_ids = array("i")
         self._part = _Part()
@@ -46,7 +46,7 @@ class Transcript:
 
     @property
     def generated(self) -> int:
-        """Tokens of the response so far, with those of a prefix."""
+        """Tokens of the response so far, including a prefix."""
         return len(self.prompt.prefix_token_ids) + len(self._token_ids)
 
     @property
@@ -56,7 +56,7 @@ class Transcript:
 
     @property
     def count(self) -> int:
-        """Number of response tokens, those of a prefix included."""
+        """Number of response tokens, including a prefix."""
         return len(self.prompt.prefix_token_ids) + len(self._token_ids)
 
     @property
@@ -79,7 +79,7 @@ class Transcript:
         return allowed is not None and self._begun is not None and served - self._begun > allowed
 
     def fresh(self, chunk: TokenChunk) -> TokenChunk:
-        """Return the next chunk up to its first token from weights that make the response stale."""
+        """Return the next chunk, cut before its first token from weights that make the response stale."""
         versions, allowed = chunk.policy_versions, self.prompt.max_staleness
         if allowed is None or not versions:
             return chunk
@@ -118,9 +118,9 @@ class Transcript:
     @property
     def is_suspect(self) -> bool:
         """
-        Whether two engines died while they ran the request, and the second one before the response had got further.
+        Whether two engines died while running the request, the second one without further progress.
 
-        A request that ends its engine does so again at the same position; one that was there by chance gets further.
+        A request that kills its engine does so again at the same position; an innocent one gets further.
         """
         return self._deaths > 1
 
@@ -132,7 +132,7 @@ class Transcript:
         self.moves += 1
 
     def hand_over(self) -> None:
-        """Record that the attempt was ended on purpose, with all its tokens received, and let another continue."""
+        """Record that the attempt was ended on purpose after all its tokens were received, and let another continue."""
         self._close_part()
         self._handed_over += 1
 
@@ -153,7 +153,11 @@ class Transcript:
         self._part = _Part()
 
     def _stats(self, last: ResponseStats | None) -> ResponseStats:
-        """Sum over attempts. An ended one sends no stats; each of its chunks took at least one round."""
+        """
+        Return the statistics over all attempts.
+
+        An ended attempt sends none; each of its chunks took at least one round.
+        """
         rounds = last.rounds if last else self._part.rounds
         accepted = last.accepted_draft_tokens if last else self._part.accepted
         return ResponseStats(
@@ -179,5 +183,5 @@ class _Part:
 
     @property
     def accepted(self) -> int:
-        """Tokens beyond one per round."""
+        """Number of tokens beyond one per round."""
         return self.tokens - self.rounds

@@ -1,4 +1,4 @@
-"""Weights that a trainer sends itself: broadcast to a process group, or pickled, in several calls per update."""
+"""Weights that a trainer sends itself, in several calls per update: broadcast to a process group, or pickled."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MAX_WORLD = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A process group of torch.distributed, and the rank in it that a worker takes."""
+    """A torch.distributed process group, and the rank that a worker takes in it."""
 
     name: str
     backend: str
@@ -32,7 +32,7 @@ class GroupMember:
         Return this member if it is valid.
 
         Raises:
-            InvalidRequestError: A field is not, named as in the protocols of SGLang and vLLM.
+            InvalidRequestError: A field is invalid. It is named as in SGLang's and vLLM's protocols.
         """
         require_name("group_name", self.name, least=1)
         require_name("master_address", self.master_address, least=1)
@@ -46,7 +46,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorForm:
-    """A tensor that is about to be broadcast."""
+    """Description of a tensor that is about to be broadcast."""
 
     name: str
     dtype: str
@@ -62,7 +62,7 @@ class TensorForm:
         Return this form if it is valid.
 
         Raises:
-            InvalidRequestError: The type or the shape is not.
+            InvalidRequestError: The type or shape is invalid.
         """
         if self.dtype not in DTYPE_BYTES:
             raise InvalidRequestError(
@@ -82,7 +82,7 @@ class Broadcast:
     group: str
     tensors: tuple[TensorForm, ...]
     flat: bool = False
-    """Whether they are broadcast as one tensor of bytes, one after the other."""
+    """Whether the tensors are broadcast as a single byte tensor, concatenated."""
 
     @property
     def size_bytes(self) -> int:
@@ -94,7 +94,7 @@ class Broadcast:
         Return this broadcast if it is valid.
 
         Raises:
-            InvalidRequestError: There is no tensor, one comes twice, or one is invalid.
+            InvalidRequestError: There are no tensors, one is repeated, or one is invalid.
         """
         names = [tensor.name for tensor in self.tensors]
         if not names:
@@ -109,30 +109,30 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesPart:
-    """One of the calls in which changes of a version arrive."""
+    """One of the calls in which the changes of a version arrive."""
 
     base: PolicyVersion
     number: int
-    """Number of parts before it. That of the part that would follow says how many there are."""
+    """Number of parts before this one. For the part after the last, this is the total number."""
 
     @property
     def next(self) -> "ChangesPart":
-        """The part that follows."""
+        """The next part."""
         return ChangesPart(base=self.base, number=self.number + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What a worker has collected of an update."""
+    """Tensors of an update that a worker has collected."""
 
     tensors: int = 0
-    """Number of the model's tensors that have arrived, without those that an update may omit."""
+    """Number of the model's tensors that have arrived, excluding those that an update may omit."""
     missing: int = 0
-    """Number of those that have not arrived."""
+    """Number of tensors that are missing."""
     first_missing: str = ""
-    """Name of one of them."""
+    """Name of one missing tensor."""
     parts: int = 0
-    """Number of parts, if what has arrived are changes."""
+    """Number of parts, if the tensors are changes."""
 
     @property
     def is_complete(self) -> bool:

@@ -1,4 +1,4 @@
-"""Keys of pooled rewards, and what a fleet has learned."""
+"""Keys of pooled rewards, and the fleet's results."""
 
 from dataclasses import dataclass
 
@@ -39,6 +39,6 @@ class RoundReport:
     caught_up_tokens: int = 0
     """Tokens the drafter processed later, having skipped them at first."""
     prefilled_tokens: int = 0
-    """Tokens of prompts, and of responses begun elsewhere, that the target computed."""
+    """Tokens of prompts, and of responses begun elsewhere, that the target prefilled."""
     prefill_s: float = 0.0
-    """Seconds of the rounds that did."""
+    """Duration of the prefill rounds in seconds."""

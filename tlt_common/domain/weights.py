@@ -1,8 +1,8 @@
 """
-Weight updates, and the names that their tensors have in checkpoints.
+Weight updates, and the names of their tensors in checkpoints.
 
-Changes of weights that are served already: a tensor NAME is replaced by a tensor of its name; or some of its elements
-are, by two tensors: their indices in the flattened tensor (`INDICES`) and their values (`VALUES`).
+Changes of served weights either replace a tensor NAME by a tensor of the same name, or replace some of its elements by
+two tensors: their indices in the flattened tensor (`INDICES`) and their values (`VALUES`).
 """
 
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class TensorChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolFile:
-    """A file to which its owner writes a release, identified beyond its name."""
+    """A file to which its owner writes a release, with an identity beyond its name."""
 
     path: str
     device: int
@@ -58,7 +58,7 @@ class SpoolFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPiece:
-    """A piece of a tensor that is in the owner's file; where, follows from the pieces before it."""
+    """A piece of a tensor in the owner's file. Its location follows from the preceding pieces."""
 
     name: str
     dtype: str
@@ -69,7 +69,7 @@ class WrittenPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEnd:
-    """The end of a release; a file that it was written to is complete."""
+    """The end of a release. The file it was written to is complete."""
 
     pieces: int
     """Number of pieces of the whole release."""
@@ -82,7 +82,7 @@ class ReleaseId:
     Identifies the weights of one update. Two releases of the same version differ in their key.
 
     Ordered by version, then key: where two releases compete, the higher one wins everywhere. Clients generate keys that
-    begin with the time, so that a later update of a version wins over what is left of an earlier one.
+    start with the time, so that a later update of a version wins over the remains of an earlier one.
     """
 
     version: PolicyVersion
@@ -102,16 +102,16 @@ class WeightsUpdate:
     version: PolicyVersion
     uri: str | None
     key: str = ""
-    """Idempotency key. Repeating an update with the same key has no effect. Empty: the gateway generates one."""
+    """Idempotency key. Repeating an update with the same key has no effect. If empty, the gateway generates one."""
     size_bytes: int = 0
     """Bytes of all tensors that follow; 0 if unknown."""
     base: PolicyVersion | None = None
-    """Version whose tensors the following ones change (`INDICES`, `VALUES`). None: they are whole weights."""
+    """Version that the following tensors change (`INDICES`, `VALUES`); None for whole weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOrder:
-    """What a worker is to stage and where from: one of `uri`, `peers` and `file`, else tensors in the stream."""
+    """Order to stage a release, with its source: one of `uri`, `peers` and `file`, otherwise tensors in the stream."""
 
     release: ReleaseId
     uri: str | None = None
@@ -120,9 +120,9 @@ class StageOrder:
     joining: bool = False
     """Whether other workers serve the release, so that it may replace a smaller one of the same version."""
     file: SpoolFile | None = None
-    """File on the worker's machine that is to be linked; its pieces follow in the stream as they are written."""
+    """File on the worker's machine to link. Its pieces follow in the stream as they are written."""
     base: ReleaseId | None = None
-    """The release that must be served until the switch, since the weights were made of it; None: any."""
+    """The release that must be served until the switch, since the weights were derived from it; None for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class ServedRelease:
 
     id: ReleaseId
     uri: str | None = None
-    """Where the release was published; None if it was streamed."""
+    """URI where the release was published; None if it was streamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,20 +153,20 @@ class UpdateResult:
 
 @dataclass(frozen=True, slots=True)
 class ChangedElements:
-    """Elements of a tensor that have changed."""
+    """Changed elements of a tensor."""
 
     indices: Any
-    """Tensor or array of integers, one-dimensional: places in the flattened tensor, each at most once, in any order."""
+    """One-dimensional tensor or array of integers: unique indices into the flattened tensor, in any order."""
     values: Any
-    """Tensor or array of as many elements, of the tensor's type."""
+    """Tensor or array with one value per index, of the tensor's type."""
 
 
 def plain_name(name: str) -> str:
     """
-    Return the name of a tensor without wrappers.
+    Return a tensor's name without the prefixes of wrappers.
 
-    A name that still has a trace of an adapter (`lora_A`, `modules_to_save`) is left to be refused: whether it was
-    merged into the weights is not known.
+    Names with traces of an adapter (`lora_A`, `modules_to_save`) are kept, so that they are refused: it is unknown
+    whether the adapter was merged.
     """
     parts = [part for part in name.split(".") if part not in _WRAPPERS]
     plain = ".".join(parts)

@@ -1,5 +1,5 @@
 """
-Formats of drafters: a learned drafter on disk, for code that writes, checks, loads or runs one.
+Formats of learned drafters on disk, for code that writes, checks, loads or runs them.
 
 Imports no torch: the worker plans with the format before anything is loaded.
 """

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class DrafterArchitecture(StrEnum):
-    """Architecture of a learned drafter. Each has a module beside this one, with its format."""
+    """Architecture of a learned drafter. Each has its own module in this package, with its format."""
 
     EAGLE = "eagle"
     """Reads the target's last hidden state and uses the target's head (arXiv 2401.15077)."""
@@ -14,4 +14,4 @@ class DrafterArchitecture(StrEnum):
     """Reads hidden states of several target layers and drafts a block in one pass: DFlash, and DSpark (arXiv
     2607.05147)."""
     MTP = "mtp"
-    """The head that the target's checkpoint brings along to predict further tokens, such as GLM-4.5's and MiMo's."""
+    """The prediction head in the target's checkpoint, such as GLM-4.5's and MiMo's."""

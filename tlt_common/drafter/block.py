@@ -2,7 +2,7 @@
 The block format: decoder layers that draft a block of tokens in one pass, as DFlash and DSpark.
 
 SGLang 0.5.23 reads it in `models/dflash.py`, `models/dspark.py`, `speculative/dflash_utils.py` and
-`speculative/dspark_components/dspark_config.py`. Variants that change what a draft is are refused by the name of their
+`speculative/dspark_components/dspark_config.py`. Variants with other drafting rules are refused by the name of their
 field.
 """
 
@@ -28,16 +28,16 @@ DEPTH, DRAFTS, MAX_RANK = 2, 7, 256
 
 
 class MarkovHead(StrEnum):
-    """How a draft depends on the draft before it."""
+    """Dependence of a draft on the previous one."""
 
     NONE = "none"
-    """Not at all (DFlash)."""
+    """No dependence (DFlash)."""
     VANILLA = "vanilla"
-    """A bias of low rank on the logits."""
+    """A low-rank bias on the logits."""
     GATED = "gated"
-    """The same, gated by the state of the draft."""
+    """A low-rank bias gated by the draft's state."""
     RNN = "rnn"
-    """A recurrent state makes the bias."""
+    """A bias computed by a recurrent state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class BlockFormat(DrafterFormat):
     """
     Format of a block drafter.
 
-    A pass computes `block_queries` positions: that of the last token, whose state the target has not computed, and
-    those of masks behind it. Draft k, the token k + 1 behind the last one, is read from query k + `first_query`.
+    A pass computes `block_queries` positions: the last token, whose state the target has not computed, followed by mask
+    tokens. Draft k, the token k + 1 after the last one, is read from query k + `first_query`.
     """
 
     architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.BLOCK
@@ -56,9 +56,9 @@ class BlockFormat(DrafterFormat):
     depth: int
     """Number of its decoder layers."""
     drafts: int
-    """Tokens of a block that are drafted."""
+    """Number of drafted tokens per block."""
     mask_token: int
-    """Token of the target whose embedding stands for what is to be drafted."""
+    """Token of the target whose embedding stands for tokens to draft."""
     markov_head: MarkovHead = MarkovHead.NONE
     markov_rank: int = 0
     samples_anchor: bool = False

@@ -1,4 +1,4 @@
-"""What the files of block drafters say about their layers, and which variants of them are not run."""
+"""Layers of block drafters as described in their config.json, and unsupported variants."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -36,7 +36,8 @@ _UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
 def require_supported(fields: Mapping[str, Any]) -> None:
     """
     Raises:
-        WeightsError: Fields of a config.json, with nested ones, describe a variant that is not run; names the field.
+        WeightsError: A config.json, including nested fields, describes an unsupported variant; the message names the
+            field.
     """
     rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
     for name, accepted in _UNSUPPORTED.items():
@@ -48,10 +49,10 @@ def require_supported(fields: Mapping[str, Any]) -> None:
 
 def target_layers_of(fields: Mapping[str, Any], target: Mapping[str, Any]) -> tuple[int, ...]:
     """
-    Return the layers of its target that a drafter reads.
+    Return the target layers that a drafter reads.
 
     Raises:
-        WeightsError: It names none, or the target does not have them.
+        WeightsError: It names none, or the target lacks them.
     """
     named = fields.get("target_layer_ids")
     if not isinstance(named, list | tuple):

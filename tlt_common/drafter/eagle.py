@@ -1,4 +1,4 @@
-"""The EAGLE format: Llama layers, mostly one, on the target's last state, with the target's head."""
+"""The EAGLE format: Llama layers, usually one, on the target's last state, with the target's head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class EagleFormat(DrafterFormat):
     model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle",)
 
     depth: int = 1
-    """Layers."""
+    """Number of layers."""
 
     @classmethod
     def standard(
@@ -79,7 +79,7 @@ class EagleFormat(DrafterFormat):
 
 
 def layer_shapes(form: DrafterFormat, read: int, number: int = 0) -> Shapes:
-    """Return the shapes of a Llama layer without input norm whose attention reads so many elements."""
+    """Return the tensor shapes of a Llama layer without input norm whose attention reads this many elements."""
     prefix = f"layers.{number}."
     hidden, inner, size = form.hidden_size, form.intermediate_size, form.head_dim
     return {
@@ -95,7 +95,7 @@ def layer_shapes(form: DrafterFormat, read: int, number: int = 0) -> Shapes:
 
 
 def depth_of(drafter: Json, target: Json) -> int:
-    """Return the number of a drafter's layers. Some authors copy the target's number, and mean one."""
+    """Return a drafter's number of layers. Some authors copy the target's number although the drafter has one."""
     count = int(drafter.get("num_hidden_layers", 1))
     if count < 1:
         raise WeightsError(f"the drafter's num_hidden_layers is {count}; accepted: 1 and above")
@@ -104,7 +104,7 @@ def depth_of(drafter: Json, target: Json) -> int:
 
 def require_supported(drafter: Json, target: Json, *, without: Sequence[str] = ()) -> None:
     """
-    Check a drafter of EAGLE's kinds; `without` names variants that its kind does not have.
+    Check a drafter of EAGLE's kinds. `without` names variants that its kind does not support.
 
     Raises:
         WeightsError: A config.json describes a drafter for another target, or an unsupported variant.

@@ -1,7 +1,7 @@
 """
-The EAGLE-3 format: Llama layers, mostly one, on states of several target layers, with an own head and a token map.
+The EAGLE-3 format: Llama layers, usually one, on states of several target layers, with its own head and token map.
 
-EAGLE 3.1 (arXiv 2605.09992) adds norms of what is read, together or layer by layer, and of what is passed on.
+EAGLE 3.1 (arXiv 2605.09992) adds norms of the input states, jointly or per layer, and of the output state.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ class Eagle3Format(DrafterFormat):
     model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle3",)
 
     depth: int = 1
-    """Layers. The first one attends to embedding and state, later ones to the state."""
+    """Number of layers. The first one attends to embedding and state, later ones to the state."""
     norms_all: bool = False
-    """Whether the states that it reads are normed together, before fc."""
+    """Whether the input states are normed jointly, before fc."""
     norms_each: bool = False
-    """Whether each of them is normed by itself."""
+    """Whether each input state is normed separately."""
     norms_output: bool = False
-    """Whether the state that it passes on is normed, as its head reads it."""
+    """Whether the output state is normed, as its head reads it."""
 
     @classmethod
     def standard(

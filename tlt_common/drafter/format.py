@@ -1,9 +1,9 @@
 """
-What all formats of drafters answer: architecture and sizes, which determine tensors and config.json.
+The interface of all drafter formats: architecture and sizes, which determine tensors and config.json.
 
-A format is a module with a class that answers these questions; `reading.FORMATS` lists them. Code outside this package
-asks a format and never which architecture it is. An engine's memory and CUDA graphs are made for one format at launch:
-the first drafter may have any format its target allows, and later ones must be compatible (`require_fit`).
+Each format is a module with a class that implements this interface; `reading.FORMATS` lists them. Code outside this
+package uses the interface and never checks the architecture. An engine's memory and CUDA graphs are made for one format
+at launch: the first drafter may have any format its target allows, and later ones must be compatible (`require_fit`).
 """
 
 from abc import ABC, abstractmethod
@@ -27,13 +27,13 @@ NOTHING: Json = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterFormat(ABC):
-    """Format of a drafter of dense decoder layers, whatever the family of its target."""
+    """Format of a drafter with dense decoder layers, for any family of targets."""
 
     architecture: ClassVar[DrafterArchitecture]
     model_classes: ClassVar[tuple[str, ...]]
     """`architectures` in the config.json of such drafters, as we write them."""
     refused_files: ClassVar[tuple[str, ...]] = ()
-    """Files beside the weights that change what a drafter computes."""
+    """Files next to the weights that change what a drafter computes."""
 
     vocab_size: int
     hidden_size: int
@@ -45,7 +45,7 @@ class DrafterFormat(ABC):
     rope: Json
     """`rope_parameters` as written by transformers 5."""
     draft_vocab_size: int
-    """Number of tokens that it can draft. Below `vocab_size` only if it has a map, or once an engine has reduced it."""
+    """Number of tokens that it can draft. Below `vocab_size` only with a map, or after an engine has reduced it."""
     layers: tuple[int, ...] = ()
     """Target layers whose outputs it reads, ascending. Empty: it reads the target's last state."""
     is_target_tied: bool = False
@@ -58,16 +58,16 @@ class DrafterFormat(ABC):
     def standard(
         cls, target: Json, *, draft_vocabulary: int | None = None, layers: Sequence[int] | None = None
     ) -> Self:
-        """Return the default format for a target; `reading.standard_format` says more and converts errors."""
+        """Return the default format for a target. See `reading.standard_format`, which also converts errors."""
 
     @classmethod
     @abstractmethod
     def read(cls, drafter: Json, target: Json) -> Self:
-        """Return the format that a config.json describes, in the spelling of `config`, as `reading.format_of` does."""
+        """Return the format that a config.json describes, with keys as in `config`. See `reading.format_of`."""
 
     @abstractmethod
     def tensor_shapes(self) -> Shapes:
-        """Return the shape of each tensor that is trained and required."""
+        """Return the shape of each trained and required tensor."""
 
     def bias_shapes(self) -> Shapes:
         """Return the shape of each bias that SGLang's layer has. A file may have any of them; they are not trained."""
@@ -75,33 +75,33 @@ class DrafterFormat(ABC):
 
     @property
     def written_biases(self) -> tuple[str, ...]:
-        """Biases that published files must have, as zeros: SGLang would leave them uninitialised."""
+        """Biases that published files must contain, as zeros: SGLang would leave them uninitialized."""
         return ()
 
     def frozen_shapes(self) -> Shapes:
-        """
-        Return the shape of each tensor that the target's checkpoint has for it, and that is neither trained nor
-        published.
-        """
+        """Return the shapes of tensors taken from the target's checkpoint, and neither trained nor published."""
         return {}
 
     @property
     def chosen_parameters(self) -> int:
-        """Parameters among those that a token reads."""
+        """Parameters among the frozen ones that one token reads."""
         return 0
 
     @property
     def table_parameters(self) -> int:
-        """Parameters of its own tables among those that are trained, of which a draft reads a row."""
+        """Trained parameters in lookup tables, of which a draft reads one row."""
         return 0
 
     @property
     def draft_parameters(self) -> int:
-        """Parameters among those that are trained that each draft of a block reads by itself, after the pass."""
+        """Trained parameters that each draft of a block reads after the pass."""
         return 0
 
     def shared_shapes(self) -> Shapes:
-        """Return the shape of each tensor that may be in a file and is not read: the target's, or one that follows."""
+        """
+        Return the shape of each tensor that a file may contain but that is not read: shared with the target, or
+        derived.
+        """
         whole = (self.vocab_size, self.hidden_size)
         return {EMBEDDING: whole, **({} if self.trains_head else {HEAD: whole})}
 
@@ -110,56 +110,56 @@ class DrafterFormat(ABC):
         return canonical_name(name)
 
     def ignores(self, name: str) -> bool:
-        """Return whether a tensor of this canonical name, of any shape, is left out: it is derived, or has no use."""
+        """Return whether a tensor with this canonical name is ignored, whatever its shape: derived or unused."""
         return is_derived(name)
 
     def published_name(self, name: str) -> str:
-        """Return the name of a tensor in published files and in the engine, given ours."""
+        """Return the name of a tensor in published files and in the engine, given our name."""
         return name
 
     @property
     def inner_size(self) -> int:
-        """Inner elements of its MLP that a token needs."""
+        """Inner elements of its MLP per token."""
         return self.intermediate_size
 
     @property
     def turned_size(self) -> int:
-        """Elements of an attention head that are rotated by its position."""
+        """Rotated elements of an attention head."""
         return self.head_dim
 
     @property
     def model_class(self) -> str:
-        """Which of `model_classes` it is."""
+        """The applicable class of `model_classes`."""
         return self.model_classes[0]
 
     @property
     def served_as(self) -> str:
-        """Model class that runs it in our engine: SGLang's own, or one of `tlt_worker.scheduler.models`."""
+        """Model class that runs it in our engine: SGLang's, or one of `tlt_worker.scheduler.models`."""
         return self.model_class
 
     def require_files(self, names: Iterable[str]) -> None:
         """
         Raises:
-            WeightsError: One of `refused_files` is beside the weights.
+            WeightsError: One of `refused_files` is next to the weights.
         """
         if found := sorted(set(self.refused_files) & set(names)):
             raise WeightsError(f"the drafter has a file {found[0]}, which is not supported; accepted: one without it")
 
     @property
     def has_map(self) -> bool:
-        """Whether a map, tensor `MAP`, says which tokens of the target it can draft."""
+        """Whether it has a map, tensor `MAP`, of the target's tokens that it can draft."""
         return False
 
     @property
     def trains_head(self) -> bool:
-        """Whether it has a head of its own, tensor `HEAD`, which is trained; otherwise it uses the target's."""
+        """Whether it trains its own head, tensor `HEAD`; otherwise it uses the target's."""
         return False
 
     def reduced(self, tokens: int, *, ranks: int) -> Self:
         """
-        Return the format with which engines draft from at most so many tokens, rounded up to equal shares of the ranks.
+        Return the format with which engines draft from at most this many tokens, rounded up to equal shares per rank.
 
-        Of the target's head, that is; one of its own stays as it was trained.
+        Only the target's head is reduced; a trained head stays unchanged.
         """
         if self.trains_head:
             return self
@@ -167,12 +167,12 @@ class DrafterFormat(ABC):
 
     @property
     def head_rows(self) -> int:
-        """Rows of the target's head that an engine copies, to draft from those; 0: it drafts from a whole head."""
+        """Rows of the target's head that an engine copies for drafting; 0 if it drafts from a whole head."""
         return self.draft_vocab_size if not self.trains_head and self.draft_vocab_size < self.vocab_size else 0
 
     @property
     def is_targets_own(self) -> bool:
-        """Whether it comes with the target's checkpoint, so that an engine drafts with it before any was published."""
+        """Whether it comes with the target's checkpoint, so that engines can draft before any is published."""
         return False
 
     @property
@@ -182,12 +182,12 @@ class DrafterFormat(ABC):
 
     @property
     def block_drafts(self) -> int:
-        """Drafts of one pass, if it drafts a block at once; 0: it drafts one token after the other."""
+        """Number of drafts per pass of a block drafter; 0 for autoregressive drafters."""
         return 0
 
     @property
     def block_queries(self) -> int:
-        """Tokens of a request that such a pass computes; 0 likewise."""
+        """Tokens per request in such a pass; 0 for autoregressive drafters."""
         return 0
 
     @property
@@ -197,15 +197,19 @@ class DrafterFormat(ABC):
 
     @property
     def captured_size(self) -> int:
-        """Elements of a captured state of the target: the outputs of `layers`, then its last state."""
+        """Elements of a captured state: the outputs of `layers`, then the last state."""
         return (len(self.layers) + 1) * self.hidden_size
 
     @abstractmethod
     def own_config(self) -> dict[str, Any]:
-        """Return the fields of config.json that this architecture adds or spells in its way."""
+        """Return the fields of config.json that this architecture adds or names differently."""
 
     def config(self, inherited: Json = NOTHING) -> dict[str, Any]:
-        """Return the config.json. `inherited` adds what the format does not define: token ids, dtype, positions."""
+        """
+        Return the config.json.
+
+        `inherited` adds fields that the format does not define: token ids, dtype, positions.
+        """
         return {
             "max_position_embeddings": self.max_positions,
             **{key: inherited[key] for key in _INHERITED if key in inherited},
@@ -235,7 +239,7 @@ def require_fit(running: DrafterFormat, offered: DrafterFormat) -> None:
     Check that a drafter can replace the running one.
 
     Raises:
-        WeightsError: The formats are incompatible; names the first difference.
+        WeightsError: The formats are incompatible; the message names the first difference.
     """
     if running.architecture is not offered.architecture:
         raise _misfit("architecture", str(offered.architecture), str(running.architecture))

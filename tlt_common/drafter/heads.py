@@ -1,5 +1,5 @@
 """
-Heads that checkpoints bring along to predict further tokens (MTP): one row per family of policies whose head is served.
+Prediction heads in checkpoints (MTP): one row per supported family of policies.
 
 A head is two norms, a projection of [embedding of the next token ; last state], one decoder layer like the policy's own
 and a final norm; embedding and vocabulary head are the policy's. Families differ in names, in the order of the two
@@ -32,15 +32,15 @@ class HeadExperts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The head of a family's checkpoints."""
+    """The head in a family's checkpoints."""
 
     architecture: str
     """Name of the policy's class, in `architectures` of its config.json."""
     model_type: str
     model_class: str
-    """Class of SGLang that runs the head, or of ours by the same name."""
+    """SGLang's class that runs the head, or ours with the same name."""
     prefix: str
-    """Of its tensors' names, given the number of the policy's layers."""
+    """Prefix of its tensors' names, given the number of the policy's layers."""
     names: Mapping[str, str]
     """Its tensors outside the layer by our names, without `.weight`."""
     state_first: bool = False
@@ -48,14 +48,14 @@ class Head:
     skips_first: bool = False
     """Whether the embedding at position 0 counts as zero."""
     always_biased: bool = False
-    """Whether queries, keys and values have biases in any case; otherwise `attention_bias` says so."""
+    """Whether queries, keys and values always have biases; otherwise `attention_bias` decides."""
     norms_heads: str = ""
-    """Key that says whether queries and keys are normed; empty: they are not."""
+    """Key that determines whether queries and keys are normed; empty if they are not."""
     turns_part: bool = False
     """Whether a part of each attention head is rotated."""
     experts: HeadExperts | None = None
     copies: tuple[str, ...] = ()
-    """Names within the head of copies of the policy's embedding and head, which are not read."""
+    """Names within the head of unused copies of the policy's embedding and head."""
 
 
 _ROWS = (
@@ -95,14 +95,14 @@ HEADS: Mapping[str, Head] = MappingProxyType({row.architecture: row for row in _
 
 
 def head_of(target: Json) -> Head | None:
-    """Return the row of a policy's family; None: its checkpoints bring no head that is served."""
+    """Return the row of a policy's family, or None if its checkpoints have no supported head."""
     names = target.get("architectures")
     name = names[0] if isinstance(names, list) and len(names) == 1 else None
     return HEADS.get(name) if isinstance(name, str) else None
 
 
 def checkpoint_name(head: Head, layers: int, name: str) -> str:
-    """Return the checkpoint's name of a head's tensor, given ours and the number of the policy's layers."""
+    """Return the checkpoint's name of a head tensor, given our name and the number of the policy's layers."""
     prefix = head.prefix.format(layers=layers)
     if name.startswith(LAYER):
         return prefix + name.removeprefix(LAYER)
@@ -111,7 +111,7 @@ def checkpoint_name(head: Head, layers: int, name: str) -> str:
 
 
 def own_name(head: Head, layers: int, name: str) -> str:
-    """Return our name of a head's tensor, given the checkpoint's; what is none keeps its name."""
+    """Return our name of a head tensor, given the checkpoint's. Other names are returned unchanged."""
     prefix = head.prefix.format(layers=layers)
     if not name.startswith(prefix):
         return name

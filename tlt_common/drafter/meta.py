@@ -22,15 +22,16 @@ class DrafterMeta:
     """Origin and quality of a published drafter."""
 
     version: int
-    """Version it gets if it is accepted: the one after `base`."""
+    """Version it gets if it is accepted: `base` plus one."""
     base: int
     """Version it was trained from; 0 means from scratch."""
     worker_id: str
     steps: int
     tokens: int
     """
-    Tokens that it has learned from since it was made, repetitions included; a drafter that was trained elsewhere begins
-    with `UNKNOWN_TOKENS`.
+    Tokens that it has learned from, including repetitions.
+
+    A drafter trained elsewhere starts at `UNKNOWN_TOKENS`.
     """
     held_out_top1: float
 
@@ -40,7 +41,7 @@ def meta_of(files: Mapping[str, bytes]) -> DrafterMeta:
     Parse meta.json.
 
     Raises:
-        WeightsError: It is missing or invalid.
+        WeightsError: The file is missing or invalid.
     """
     try:
         return DrafterMeta(**json_of(files[META_FILE]))

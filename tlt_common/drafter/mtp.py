@@ -1,9 +1,10 @@
 """
-The format of heads that checkpoints bring along (MTP): a layer like the policy's own, under the checkpoint's names.
+The format of prediction heads in checkpoints (MTP): a layer like the policy's own, under the checkpoint's names.
 
-What is trained and published are its norms, its projection, attention, and a dense MLP or the shared expert. Routed
-experts and their router stay the checkpoint's: they are nearly all of a sparse head (2.2 of 2.4 billion parameters of
-GLM-4.5-Air's), would take 16 bytes each to train, and the few tokens of a rollout's tail reach each of them rarely.
+Norms, projection, attention, and the dense MLP or shared expert are trained and published. Routed experts and their
+router are kept from the checkpoint: they make up nearly all of a sparse head (2.2 of 2.4 billion parameters in
+GLM-4.5-Air), would take 16 bytes per parameter to train, and the few tokens of a rollout's tail rarely reach each of
+them.
 """
 
 from collections.abc import Sequence
@@ -26,17 +27,17 @@ _ROUTING = ("n_group", "topk_group", "norm_topk_prob", "routed_scaling_factor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRouting:
-    """The routed experts of a head, and how they are chosen: by sigmoid scores, within groups."""
+    """Routed experts of a head and their choice: by sigmoid scores, within groups."""
 
     count: int
     inner: int
     chosen: int
     shared: int
-    """Experts that see every token."""
+    """Number of shared experts, which process every token."""
     groups: int = 1
     chosen_groups: int = 1
     is_normed: bool = True
-    """Whether the weights of the chosen ones add up to 1."""
+    """Whether the weights of the chosen experts are normalized to 1."""
     scale: float = 1.0
 
 
@@ -48,17 +49,17 @@ class MtpFormat(DrafterFormat):
     model_classes: ClassVar[tuple[str, ...]] = tuple(row.model_class for row in HEADS.values())
 
     family: str
-    """`architectures` of the policies that bring such heads."""
+    """`architectures` of the policies with such heads."""
     target_layers: int
-    """Layers of the policy, behind which the head's is numbered."""
+    """Number of the policy's layers, after which the head's layer is numbered."""
     is_biased: bool = False
     """Whether queries, keys and values have biases."""
     norms_heads: bool = False
     """Whether queries and keys are normed."""
     turned: float = 1.0
-    """Part of each attention head that is rotated."""
+    """Rotated share of each attention head."""
     routing: HeadRouting | None = None
-    """None: its MLP is dense."""
+    """Routing of its experts; None for a dense MLP."""
 
     @classmethod
     def standard(
@@ -109,7 +110,7 @@ class MtpFormat(DrafterFormat):
 
     @property
     def head(self) -> Head:
-        """The row of its family."""
+        """The table row of its family."""
         return HEADS[self.family]
 
     @property

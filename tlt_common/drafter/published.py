@@ -1,8 +1,9 @@
 """
-Public spellings of a drafter's config.json, translated to the ones of our formats.
+Translates published config.json variants of drafters to our formats.
 
 Drafters are published by EAGLE's authors (named like a whole Llama), by vLLM's speculators (a block for the layer, and
-layers numbered by their inputs) and under names with their target's family. What differs in more than names is refused.
+layers numbered by their inputs) and under names with their target's family. Variants that differ in more than names are
+refused.
 """
 
 from collections.abc import Mapping
@@ -38,12 +39,12 @@ _OF_SPECULATORS: Final = (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
 
 def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any]]:
     """
-    Return a drafter's architecture and its config.json as the format of that architecture spells it.
+    Return a drafter's architecture, and its config.json in the form of that architecture's format.
 
-    What is not known stays as it is.
+    Unknown fields stay unchanged.
 
     Raises:
-        WeightsError: It is not a drafter of a supported architecture.
+        WeightsError: The config.json does not describe a supported drafter.
     """
     if _KIND in published or _LAYER in published:
         return _of_speculators(published)
@@ -90,10 +91,10 @@ def _of_speculators(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
 
 def _numbered_by_outputs(published: Json) -> dict[str, Any]:
     """
-    Return an EAGLE-3 drafter's config.json with the layers it reads as SGLang and we number them.
+    Return an EAGLE-3 drafter's config.json with its layers numbered as in SGLang and in our formats.
 
-    Where the key is says what the numbers are: nested in `eagle_config`, as EAGLE's authors and SGLang have it, those
-    of layers' outputs, from 0; at the top, as vLLM and speculators have it, those of layers' inputs.
+    The place of the key determines the numbering: nested in `eagle_config`, as in EAGLE and SGLang, it numbers outputs
+    of layers from 0; at the top level, as in vLLM and speculators, it numbers inputs of layers.
     """
     at_top, own = published.get(_LAYER_IDS), published.get("eagle_config") or {}
     found = {key: value for key, value in published.items() if key != _LAYER_IDS}

@@ -34,13 +34,13 @@ def standard_format(
     Return the default format of drafters for a target: layers like the target's own.
 
     Args:
-        architecture: Of the drafter.
+        architecture: Architecture of the drafter.
         target: config.json of the target.
-        draft_vocabulary: Tokens of a head of the drafter's own, at most; None: by default.
-        layers: Layers of the target that a drafter of several layers' states reads; None: by default.
+        draft_vocabulary: Maximum number of tokens of the drafter's own head; None uses the default.
+        layers: Target layers that a drafter of several layers' states reads; None uses the default.
 
     Raises:
-        ConfigError: The target's config.json lacks a size, which the message names, or a value of it cannot be used.
+        ConfigError: The target's config.json lacks a size, which the message names, or has an unsupported value.
         WeightsError: The target does not have these layers, or too few to choose from.
     """
     try:

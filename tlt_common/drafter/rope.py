@@ -1,4 +1,4 @@
-"""Rotary position embedding as stated in config.json, and which kinds of it mean the same everywhere."""
+"""Rotary position embeddings in config.json, and the types that SGLang and transformers compute alike."""
 
 import math
 from collections.abc import Mapping
@@ -60,9 +60,9 @@ def rope_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def rope_refusal(parameters: Mapping[str, Any]) -> str:
     """
-    Return why a model with these `rope_parameters` is not run; empty: it is.
+    Return why a model with these `rope_parameters` is refused, or an empty string.
 
-    A rope is run if SGLang, which serves it, and transformers, which trains it, give every position the same rotation.
+    A rope is accepted if SGLang, which serves it, and transformers, which trains it, rotate every position equally.
     """
     kind = parameters["rope_type"]
     if kind not in SUPPORTED:
@@ -87,7 +87,10 @@ def rope_refusal(parameters: Mapping[str, Any]) -> str:
 
 
 def _yarn_refusal(parameters: Mapping[str, Any]) -> str:
-    """SGLang knows other names for the scale of attention than transformers, and each ignores the other's."""
+    """
+    Return why a yarn rope is refused: SGLang and transformers use different names for the attention scale and ignore
+    each other's.
+    """
     for name in ("attn_factor", "extrapolation_factor"):
         if parameters.get(name, 1) != 1:
             return f"its rope's {name} is {parameters[name]!r}; accepted: 1, since transformers does not know it"

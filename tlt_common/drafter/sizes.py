@@ -22,7 +22,7 @@ _SIZES = (
 
 
 def sizes_of(config: Json, target: Json) -> dict[str, Any]:
-    """Return the fields that a config.json, a drafter's or its target's, gives to all formats."""
+    """Return the fields that the config.json of a drafter or its target gives to all formats."""
     hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
     return {
         "vocab_size": int(config["vocab_size"]),
@@ -50,10 +50,10 @@ def require_sizes(form: DrafterFormat) -> None:
 
 def require_same_target(drafter: Json, target: Json) -> None:
     """
-    Check what any drafter shares with its target, and the parts of a layer that all architectures compute alike.
+    Check the properties that any drafter shares with its target, and the parts of a layer common to all architectures.
 
     Raises:
-        WeightsError: The drafter is one of another target, or its activation or rope is not supported.
+        WeightsError: The drafter belongs to another target, or its activation or rope is not supported.
     """
     for name in ("hidden_size", "vocab_size"):
         if int(drafter[name]) != int(target[name]):
@@ -66,10 +66,10 @@ def require_same_target(drafter: Json, target: Json) -> None:
 
 def runnable(form: F) -> F:
     """
-    Return the format of a Llama layer that is as near to its target's layers as transformers and SGLang accept.
+    Return the Llama layer format closest to the target's layers that transformers and SGLang accept.
 
-    It rotates whole heads, also if its target rotates a part; and its heads divide its hidden size, also if the
-    target's do not (GLM-4.5 has 96 for 4096).
+    It rotates whole heads even if the target rotates parts, and its heads divide its hidden size even if the target's
+    do not (GLM-4.5 has 96 for 4096).
     """
     rope = {name: value for name, value in form.rope.items() if name != "partial_rotary_factor"}
     if form.hidden_size % form.heads == 0:

@@ -1,4 +1,4 @@
-"""Which layers of its target a drafter reads."""
+"""Target layers that a drafter reads."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +9,7 @@ from tlt_common.errors import WeightsError
 def require_layers(layers: tuple[int, ...], target: Mapping[str, Any], *, least: int = 1) -> None:
     """
     Raises:
-        WeightsError: A target with this config.json does not have these layers, they are fewer than `least`, or not in
-            order.
+        WeightsError: The target lacks these layers, they are fewer than `least`, or they are out of order.
     """
     last = int(target["num_hidden_layers"]) - 2  # SGLang captures the input of a layer, and no layer follows the last
     if len(layers) < least:

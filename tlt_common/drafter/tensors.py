@@ -35,11 +35,11 @@ def canonical_name(name: str) -> str:
 
 
 def layer_of(name: str) -> int:
-    """Return the number of the drafter's layer that a tensor belongs to, by its canonical name; -1: to none."""
+    """Return the drafter layer to which a tensor belongs, by canonical name; -1 for none."""
     found = re.match(r"layers\.(\d+)\.", name)
     return int(found[1]) if found else -1
 
 
 def is_derived(name: str) -> bool:
-    """Return whether a tensor follows from config.json; only some tools write it."""
+    """Return whether a tensor is derived from config.json. Only some tools write it."""
     return name.endswith(_DERIVED)

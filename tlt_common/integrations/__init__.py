@@ -1,1 +1,1 @@
-"""Adapters for trainers. Each is thin and imports its framework late, if at all."""
+"""Adapters for trainers. Each is thin and imports its framework lazily, if at all."""

@@ -26,32 +26,32 @@ from tlt_common.integrations.sampling import KNOWN, arguments_of, end_tokens_of,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logprob:
-    """The log-probability of a sampled token, in vLLM's form."""
+    """The log-probability of a sampled token, in vLLM's format."""
 
     logprob: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOutput:
-    """A response, in vLLM's form."""
+    """A response, in vLLM's format."""
 
     token_ids: list[int]
     text: str
     finish_reason: str
     """`stop` or `length`."""
     logprobs: list[dict[int, Logprob]] | None
-    """By position, then by token id; None if not asked for."""
+    """By position, then by token id; None if not requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutput:
-    """The responses to a prompt, in vLLM's form; here always one."""
+    """The responses to a prompt, in vLLM's format; here always one."""
 
     outputs: list[CompletionOutput]
 
 
 class TltEngine:
-    """Takes the place of a vLLM engine in executors. Connects at the first request, in the event loop that makes it."""
+    """Replaces a vLLM engine in executors. Connects on the first request, in that request's event loop."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class TltEngine:
         return self
 
     async def aclose(self) -> None:
-        """Close the connection. Closing twice does nothing."""
+        """Close the connection. Idempotent."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -120,7 +120,7 @@ class TltEngine:
         )
 
     def _text(self, response: TokenChunk, *, keeps_stop: bool) -> str:
-        """Return the text of a response; that of its tokens may go on behind the stop string."""
+        """Return the text of a response. The text of its tokens may extend beyond the stop string."""
         if self._tokenizer is None:
             return ""
         stop, ids = response.matched_stop, list(response.token_ids)
@@ -134,9 +134,9 @@ class TltEngine:
 
 def sampling_of(params: Any) -> SamplingParams:
     """
-    Return vLLM's sampling parameters as ours.
+    Convert vLLM's sampling parameters.
 
     Raises:
-        InvalidRequestError: One is not supported or out of range; the message names it.
+        InvalidRequestError: A parameter is not supported or out of range; the message names it.
     """
     return SamplingParams(**arguments_of({name: getattr(params, name) for name in KNOWN if hasattr(params, name)}))

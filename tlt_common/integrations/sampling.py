@@ -1,4 +1,4 @@
-"""Sampling parameters by vLLM's names, which trainers use for all their engines."""
+"""Sampling parameters under vLLM's names, which trainers use for all engines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,10 +26,10 @@ KNOWN = _NAMES | _NONE.keys()
 
 def arguments_of(params: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return arguments of SamplingParams; those that are not given, or None, are left out.
+    Return arguments for SamplingParams. Missing ones and None are omitted.
 
     Raises:
-        InvalidRequestError: One is not supported; the message names it.
+        InvalidRequestError: A parameter is not supported; the message names it.
     """
     for name, value in params.items():
         if name in _NONE and value not in _NONE[name]:
@@ -54,9 +54,9 @@ def arguments_of(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def ending_at(sampling: SamplingParams, end_token_ids: tuple[int, ...]) -> SamplingParams:
     """
-    End responses at these tokens, too, as vLLM does at those of the trainer's tokenizer; not with `ignore_eos`.
+    Add end tokens of the trainer's tokenizer, as vLLM does; ignored with `ignore_eos`.
 
-    Workers know those of the model that they were started with, and a trainer may have changed its tokenizer's.
+    Workers only know the end tokens of their initial model, and a trainer may have changed its tokenizer's.
     """
     if sampling.ignore_eos:
         return sampling
@@ -64,5 +64,5 @@ def ending_at(sampling: SamplingParams, end_token_ids: tuple[int, ...]) -> Sampl
 
 
 def end_tokens_of(*named: Any) -> tuple[int, ...]:
-    """Return the end tokens that transformers' objects name as `eos_token_id`: tokenizers and generation settings."""
+    """Return the end tokens that transformers' tokenizers and generation configs name as `eos_token_id`."""
     return tuple(dict.fromkeys(token for one in named for token in ids_of(getattr(one, "eos_token_id", None))))

@@ -1,5 +1,5 @@
 """
-Weights of SkyRL's trainers (written for SkyRL 0.4.0), sent as checkpoints that the suite's workers load.
+Weight transfer for SkyRL's trainers (written for SkyRL 0.4.0), through checkpoints that the suite's workers load.
 
     class Trainer(CheckpointWeights, FullyAsyncRayPPOTrainer):
         checkpoints = "/shared/weights"
@@ -17,14 +17,14 @@ from tlt_common.errors import InvalidRequestError
 
 class CheckpointWeights:
     """
-    A mixin of SkyRL's trainers, named before them: each update writes a checkpoint and has all workers load it.
+    A mixin for SkyRL's trainers, listed before them: each update writes a checkpoint that all workers load.
 
     All workers switch to the new weights, or none if the update fails, which raises in the trainer. Responses that are
     running continue with the new weights. Only the last two checkpoints are kept, unless they are in an object store.
     """
 
     checkpoints: ClassVar[str] = ""
-    """Directory that the trainer and the suite's workers share, or a URI that both can use."""
+    """Directory shared by the trainer and the suite's workers, or a URI that both can access."""
     dispatch: Any
     inference_engine_client: Any
     tokenizer: Any
@@ -32,10 +32,10 @@ class CheckpointWeights:
 
     def init_weight_sync_state(self) -> None:
         """
-        Have the trainer send its weights like this.
+        Make the trainer send its weights through checkpoints.
 
         Raises:
-            InvalidRequestError: There is no place for checkpoints.
+            InvalidRequestError: `checkpoints` is empty.
         """
         if not self.checkpoints:
             raise InvalidRequestError("checkpoints is empty; accepted: a directory or URI", field="checkpoints")
@@ -63,7 +63,10 @@ class CheckpointWeights:
         await asyncio.to_thread(self._keep, directory)
 
     def _keep(self, directory: str) -> None:
-        """Workers that join late load the last checkpoint; some may still be reading the one before."""
+        """
+        Delete all but the last two checkpoints. Workers that join late load the last one; some may still be reading the
+        one before.
+        """
         *old, before, last = ("", *self._kept, directory)
         for each in old:
             if each and "://" not in each:

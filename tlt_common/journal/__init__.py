@@ -1,6 +1,6 @@
 """
-What gateways and coordinators write down for simulations of their run: lengths, times and states, no tokens or texts.
+Journals that gateways and coordinators write for simulations: lengths, times and states, but no tokens or texts.
 
-`format` names the lines, `gateway_lines` and `coordinator_lines` say what they hold, `writer` writes them beside the
-event loop, `reader` reads and checks them, `contents` sums them up.
+`format` defines the file format, `gateway_lines` and `coordinator_lines` the lines; `writer` writes them outside the
+event loop, `reader` reads and validates them, `contents` summarizes them.
 """

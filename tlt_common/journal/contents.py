@@ -1,4 +1,4 @@
-"""What is in a journal. Pure, but for reading."""
+"""Summary of a journal. Pure, except for reading files."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tlt_common.journal.reader import JournalReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalContents:
-    """Figures of the journal of one service."""
+    """Statistics of one service's journal."""
 
     service: str
     id: str
@@ -20,27 +20,27 @@ class JournalContents:
     size_bytes: int
     runs: int
     suites: tuple[str, ...]
-    """Versions of the suite that wrote it."""
+    """Versions of the suite that wrote the journal."""
     began_s: float
     """Unix time of its beginning."""
     seconds: float
-    """From there to the last line."""
+    """Seconds from the beginning to the last line."""
     lines: dict[str, int]
-    """Lines of each kind."""
+    """Number of lines by kind."""
     workers: int
     groups: int
-    """Distinct prompts."""
+    """Number of distinct prompts."""
     tokens: int
-    """Generated for the responses."""
+    """Tokens generated for the responses."""
     steps: int
-    """Versions of the weights that were installed through a gateway."""
+    """Number of weight versions installed through a gateway."""
     rounds: int
     trained_s: float
-    """Device-seconds."""
+    """Device-seconds of training."""
     dropped: int
-    """Lines that were not written."""
+    """Number of lines that were not written."""
     cut: str
-    """Place of a cut line at the end; empty if there is none."""
+    """Location of a truncated last line; empty if there is none."""
 
 
 def contents_of(journal: JournalReader) -> JournalContents:
@@ -48,7 +48,7 @@ def contents_of(journal: JournalReader) -> JournalContents:
     Read a journal.
 
     Raises:
-        ConfigError: It is not valid; names file, line and field, and what is accepted.
+        ConfigError: It is invalid; the message names file, line and field, and what is accepted.
     """
     headers, found = list[Header](), Counter[str]()
     sums, workers, groups, versions = Counter[str](), set[str](), set[str](), set[int]()

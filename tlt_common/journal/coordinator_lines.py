@@ -1,4 +1,4 @@
-"""What a coordinator writes down. Pure."""
+"""Lines of a coordinator's journal. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from tlt_common.journal.line import DroppedLine, Line, at_most
 
 
 class LeaseChange(StrEnum):
-    """What became of a lease."""
+    """Change of a lease."""
 
     GRANTED = "granted"
     REVOKED = "revoked"
@@ -29,9 +29,9 @@ class WorkerLine(Line):
     model: Note
     devices: Positive
     training_devices: Count
-    """How many of them its trainer uses."""
+    """Number of devices that its trainer uses."""
     slots: Count
-    """Requests that run at a time."""
+    """Number of requests that it runs concurrently."""
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -41,7 +41,7 @@ class WorkerLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLine(Line):
-    """A worker is in another state from now on."""
+    """A worker changed its state."""
 
     kind: Literal["state"] = "state"
 
@@ -59,28 +59,28 @@ class LeaseLine(Line):
     epoch: Positive
     change: LeaseChange
     reason: Note
-    """Why it was revoked; empty when it is granted."""
+    """Why the lease was revoked; empty if it was granted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedLine(Line):
-    """What a worker computed for training in about a minute. Workers that computed nothing have no line."""
+    """Training of a worker in about a minute. Workers that did not train have no line."""
 
     kind: Literal["trained"] = "trained"
 
     worker: Name
     seconds: Seconds
-    """Device-seconds."""
+    """Device-seconds of training."""
     steps: Count
     """Optimizer steps on its drafter so far, across restarts."""
     tokens: Count
-    """States that its drafter has learned from so far, across restarts and by all trainers whose work it contains."""
+    """States that its drafter has learned from so far, across restarts and all contributing trainers."""
     passes: Ratio
-    """How often its trainer has seen the data that it has, on average."""
+    """Average number of passes of its trainer over its data."""
     gain: Signed | None
-    """Held-out tokens per round that it has gained lately per second of training; null: not known."""
+    """Recent gain in held-out tokens per round, per second of training; null if unknown."""
     load_s: Seconds
-    """For which its engine paused when it last loaded a drafter; 0: it has not."""
+    """Duration in seconds of its engine's pause for the last loaded drafter; 0 if none was loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,22 +91,22 @@ class DrafterLine(Line):
 
     version: Positive
     base: Count
-    """Version it was trained from; 0: from scratch."""
+    """Version it was trained from; 0 if trained from scratch."""
     worker: Note
-    """Whose trainer published it; empty: it is from outside the fleet."""
+    """Worker whose trainer published it; empty if it is from outside the fleet."""
     top1: Share
-    """Share of held-out positions whose most likely token it predicts; 0: not measured."""
+    """Share of held-out positions whose most likely token it predicts; 0 if not measured."""
     base_top1: Share | None
-    """The same share for its base, on the same positions; null: not measured."""
+    """The same share for its base on the same positions; null if not measured."""
     policy: Count
-    """Newest policy among those that generated the held-out data."""
+    """Newest policy version that generated the held-out data."""
     tokens: Count
-    """States that it has learned from, across restarts and by all trainers whose work it contains; 0: unknown."""
+    """States that it has learned from, across restarts and all contributing trainers; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendingLine(Line):
-    """Lending is on or off from now on."""
+    """Lending was enabled or disabled."""
 
     kind: Literal["lending"] = "lending"
 
@@ -115,7 +115,7 @@ class LendingLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExcludedLine(Line):
-    """Which workers are not lent from now on."""
+    """The set of workers excluded from lending changed."""
 
     kind: Literal["excluded"] = "excluded"
 
@@ -124,7 +124,7 @@ class ExcludedLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLine(Line):
-    """The coordinator lends from now on, or no longer. While it does not, it writes nothing else."""
+    """The coordinator began or stopped lending. While it does not lend, it writes nothing else."""
 
     kind: Literal["leader"] = "leader"
 

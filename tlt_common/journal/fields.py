@@ -1,4 +1,4 @@
-"""Fields of a journal's lines: what each accepts, and how it is written. Pure."""
+"""Fields of a journal's lines: validation and encoding. Pure."""
 
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -23,8 +23,8 @@ class FieldError(ValueError):
 
 class JournalRecord:
     """
-    Base class of what consists of fields: a frozen dataclass that pydantic reads and writes. It is checked when it is
-    read alone: a service that has something impossible to write down goes on.
+    Base class of records: frozen dataclasses that pydantic reads and writes. Only reading validates: a service with an
+    impossible value to record must keep running.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""Which files of a directory are a journal: `SERVICE-ID-NUMBER.jsonl`, with the id as in a URL."""
+"""Names of journal files: `SERVICE-ID-NUMBER.jsonl`, with the id URL-encoded."""
 
 import os
 import re
@@ -27,15 +27,15 @@ class JournalFile:
 
 
 def file_of(directory: Path, service: str, service_id: str, number: int) -> JournalFile:
-    """Return the file of a number, whether it exists or not."""
+    """Return the file with a number, whether it exists or not."""
     name = f"{service}-{quote(service_id, safe='')}-{number:06}{SUFFIX}"
     return JournalFile(service=service, id=service_id, number=number, path=directory / name)
 
 
 def is_own(path: Path) -> bool:
     """
-    Whether a file is a plain one of this user's, so that it may be changed: in a directory that others can write to, a
-    link may have the name of a journal.
+    Whether a file is a regular file of this user and may be changed: in a directory that others can write to, a link
+    may have the name of a journal.
     """
     try:
         found = path.lstat()
@@ -49,7 +49,7 @@ def files_in(directory: Path) -> tuple[JournalFile, ...]:
     Return the files of all journals in a directory, in order.
 
     Raises:
-        ConfigError: It cannot be read, or a file of lines is none of a journal.
+        ConfigError: The directory cannot be read, or a .jsonl file is not a journal's.
     """
     found = list[JournalFile]()
     try:
@@ -69,10 +69,10 @@ def files_in(directory: Path) -> tuple[JournalFile, ...]:
 
 def files_of(directory: Path, service: str, service_id: str) -> tuple[JournalFile, ...]:
     """
-    Return the files of one journal, in order, whatever else is in the directory.
+    Return the files of one journal, in order. Other files in the directory are ignored.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The directory cannot be read.
     """
     files = (_journal_file(path) for path in directory.iterdir())
     return tuple(sorted(file for file in files if file and (file.service, file.id) == (service, service_id)))

@@ -35,15 +35,15 @@ _OPENING = re.compile(r"^\w+ should (be|have) ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header(JournalRecord):
-    """The first line of a file, with FORMAT before these fields and CLOCK after them."""
+    """The first line of a file, written with FORMAT before these fields and CLOCK after them."""
 
     service: Name
     id: Name
-    """Of the service: a gateway_id, or the name of a pod."""
+    """Id of the service: a gateway_id, or the name of a pod."""
     began: Time
-    """When the run of the service began."""
+    """Unix time at which the service's run began."""
     part: Positive
-    """Number of the file in this run."""
+    """Number of the file within the run."""
     suite: Name
     """Version of the suite."""
 
@@ -56,7 +56,7 @@ class Header(JournalRecord):
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what reads and writes a kind, made when it is first used: commands import this module for --help."""
+    """Return the reader and writer of a kind, created on first use: commands import this module for --help."""
     return TypeAdapter(kind)
 
 
@@ -67,7 +67,7 @@ def header_line(header: Header) -> bytes:
 
 
 def line_of(line: Line) -> bytes:
-    """Return a line, with its end."""
+    """Return a line with its line ending."""
     kind: Any = type(line)
     return _adapter(kind).dump_json(line) + b"\n"
 
@@ -77,7 +77,8 @@ def parsed_header(where: str, line: bytes) -> Header:
     Parse the header of a file.
 
     Raises:
-        ConfigError: It is none, or of another version; names `where`, the field and what is accepted.
+        ConfigError: The line is not a header or has another version; the message names `where`, the field and what is
+            accepted.
     """
     try:
         values = _adapter(dict[str, Any]).validate_json(line)
@@ -95,7 +96,7 @@ def parsed(where: str, line: bytes, *, service: str) -> Line:
     Parse a line of a service.
 
     Raises:
-        ConfigError: It is none; names `where`, the field and what is accepted.
+        ConfigError: The line is invalid; the message names `where`, the field and what is accepted.
     """
     try:
         found: Line = _adapter(SERVICES[service]).validate_json(line)
@@ -105,13 +106,13 @@ def parsed(where: str, line: bytes, *, service: str) -> Line:
 
 
 def refused(where: str, error: FieldError) -> ConfigError:
-    """Return the error of a field at a place."""
+    """Return the error for a field at a location."""
     problem = "is missing" if error.value is MISSING else f"is {error.value!r:.{SHOWN}}"
     return ConfigError(f"{where}: {error.field} {problem}; accepted: {error.accepted}", field="journal")
 
 
 def _explained(where: str, error: ValidationError, *, outer: int = 0) -> ConfigError:
-    """Return the first error of a line, without so many outer parts of its location: the kind of a line is one."""
+    """Return the first error of a line, without the outer parts of its location, such as the kind."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     path = [f"[{part}]" if isinstance(part, int) else part for part in first["loc"][outer:]]

@@ -1,4 +1,4 @@
-"""What a gateway writes down. Pure."""
+"""Lines of a gateway's journal. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,41 +12,41 @@ from tlt_common.journal.line import DroppedLine, Line, at_most
 
 
 class StayEnd(StrEnum):
-    """Why a request is no longer at a worker."""
+    """Why a request left a worker."""
 
     OVER = "over"
-    """The response is over."""
+    """The response ended."""
     MOVED = "moved"
-    """It was moved, with all its tokens."""
+    """The request was moved with all its tokens."""
     LOST = "lost"
-    """The worker was lost, or refused it."""
+    """The worker was lost or refused the request."""
 
 
 class RequestOutcome(StrEnum):
-    """What became of a request."""
+    """Outcome of a request."""
 
     FINISHED = "finished"
     FAILED = "failed"
     ABORTED = "aborted"
     STALE = "stale"
-    """It may not continue with the weights that are served by now."""
+    """It may not continue under the currently served weights."""
     HUNG_UP = "hung_up"
-    """Its client has left."""
+    """Its client disconnected."""
     DRAINED = "drained"
-    """The gateway was shut down."""
+    """The gateway shut down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStay(JournalRecord):
-    """A request at a worker."""
+    """A stay of a request at a worker."""
 
     worker: Name
     began: Time
     ended: Time
     tokens: Count
-    """Tokens that it generated there."""
+    """Number of tokens generated during the stay."""
     drafter: Count
-    """Version of the drafter when it began there."""
+    """Drafter version at the start of the stay."""
     end: StayEnd
 
     @model_validator(mode="after")
@@ -57,39 +57,41 @@ class WorkerStay(JournalRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseLine(Line):
-    """A request that is over."""
+    """A request that has ended."""
 
     kind: Literal["response"] = "response"
 
     number: Positive
-    """Of the request, at this gateway and in this run of it."""
+    """Number of the request, unique within this gateway's run."""
     group: Name
-    """The same for requests with the same prompt: samples of a group, and later epochs. Says nothing of the tokens."""
+    """Equal for requests with the same prompt: samples of a group, and later epochs. Does not reveal the tokens."""
     outcome: RequestOutcome
     finish: FinishReason | None
-    """Why the response ended; null: its client did not learn of an end."""
+    """Why the response ended; null if its client did not learn of an end."""
     prompt: Positive
     """Tokens of the prompt."""
     prefix: Count
-    """Tokens of the response that came with the request."""
+    """Tokens of the response that the request brought along."""
     tokens: Count
-    """Tokens of the response, with those of the prefix."""
+    """Tokens of the response, including the prefix."""
     cap: Positive
-    """Tokens of the response at most."""
+    """Maximum number of tokens of the response."""
     cached: Count | None
-    """Tokens of the prompt that the last worker had cached; null: it did not say."""
+    """Tokens of the prompt that the last worker had cached; null if unknown."""
     arrived: Time
     first: Time | None
-    """When the first token arrived."""
+    """Arrival of the first token."""
     rounds: Count | None
-    """Verification rounds, and drafts that they accepted and verified; null: unknown, as of a response that broke
-    off."""
+    """
+    Number of verification rounds, and of drafts accepted and verified in them; null if unknown, as for an interrupted
+    response.
+    """
     accepted: Count | None
     drafted: Count | None
     versions: tuple[Count, ...]
-    """Versions of the policy that generated it, oldest first."""
+    """Policy versions that generated it, oldest first."""
     stays: tuple[WorkerStay, ...]
-    """Where it was; empty if it never left the queue."""
+    """Its stays at workers; empty if it never left the queue."""
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -111,18 +113,18 @@ class ResponseLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLine(Line):
-    """A worker that a gateway uses, when it is first heard of and when anything of this changes."""
+    """A worker that a gateway uses: written when it is first seen and whenever a field changes."""
 
     kind: Literal["engine"] = "engine"
 
     worker: Name
     device: Note
     slots: Positive
-    """Requests that run at a time."""
+    """Number of requests that it runs concurrently."""
     context: Positive
-    """Tokens of a prompt and its response at most."""
+    """Maximum tokens of prompt and response together."""
     kv_room: Count
-    """Tokens of its KV cache; 0: unknown."""
+    """KV cache size in tokens; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ class RoundsLine(Line):
     """
     Rounds of about a minute, of all workers with one device, by arm, batch size and versions.
 
-    Every gateway hears of the rounds of all workers: of several gateways, take those of one.
+    Every gateway receives the rounds of all workers: with several gateways, use only one of them.
     """
 
     kind: Literal["rounds"] = "rounds"
@@ -138,7 +140,7 @@ class RoundsLine(Line):
     device: Note
     arm: Name
     batch: Positive
-    """Lower bound of the batch sizes: a power of two, and less than twice as much."""
+    """Lower bound of the batch sizes: a power of two. The upper bound is less than twice as large."""
     drafter: Count
     policy: Count
     rounds: Positive
@@ -146,11 +148,11 @@ class RoundsLine(Line):
     tokens: Count
     """Tokens generated, over all requests."""
     accepted: Count
-    """Drafts among them."""
+    """Number of accepted drafts among them."""
     drafted: Count
-    """Drafts verified."""
+    """Number of verified drafts."""
     kv_tokens: Count
-    """Tokens in the KV cache, summed over rounds; 0: not counted."""
+    """Tokens in the KV cache, summed over rounds; 0 if not counted."""
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -167,7 +169,7 @@ class PrefillLine(Line):
 
     device: Note
     tokens: Count
-    """Tokens of prompts, and of responses that arrived from elsewhere, that were computed."""
+    """Prefilled tokens of prompts, and of responses begun elsewhere."""
     seconds: Seconds
 
 
@@ -180,9 +182,9 @@ class UpdateLine(Line):
     version: Count
     began: Time
     done: bool
-    """Whether workers switched to it; else it changed nothing."""
+    """Whether workers switched to it; otherwise it had no effect."""
     workers: Count
-    """How many did."""
+    """Number of workers that switched."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -8,17 +8,17 @@ from tlt_common.journal.fields import FieldError, JournalRecord, Positive, Time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line(JournalRecord):
-    """What happened, and when."""
+    """An event with its time."""
 
     kind: str
-    """Name of what happened."""
+    """Kind of the event."""
     at: Time
-    """When it was written down: what a line tells is over by then."""
+    """Time of writing, after the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedLine(Line):
-    """Lines that were not written, since the disk was too slow."""
+    """Lines that were not written because the disk was too slow."""
 
     kind: Literal["dropped"] = "dropped"
 
@@ -27,10 +27,10 @@ class DroppedLine(Line):
 
 def at_most(field: str, value: float, other: str, limit: float) -> None:
     """
-    Check that a field is not greater than another.
+    Check that a field is at most another one.
 
     Raises:
-        FieldError: It is.
+        FieldError: It is greater.
     """
     if value > limit:
         raise FieldError(field, value, f"at most {other}, which is {limit!r}")

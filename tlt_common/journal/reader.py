@@ -1,8 +1,9 @@
 """
-Reads and checks journals.
+Reads and validates journals.
 
-A journal is refused, by file, line and field, if a line is not one of its service, files are mixed or missing, or times
-are impossible. A cut line is what a crash leaves at the end of the last file: it is left out, and `cut` names it.
+A journal is refused, by file, line and field, if a line does not belong to its service, files are mixed or missing, or
+times are impossible. A truncated line at the end of the last file, as a crash leaves it, is omitted and reported in
+`cut`.
 """
 
 from collections.abc import Iterator
@@ -26,12 +27,12 @@ class JournalReader:
     The journal of one service.
 
     Attributes:
-        cut: Once it is read: place of a line that is cut, at the end; empty if there is none.
-        size_bytes: What was read.
+        cut: Location of a truncated last line, once read; empty if there is none.
+        size_bytes: Number of bytes read.
     """
 
     def __init__(self, files: tuple[JournalFile, ...]) -> None:
-        """Construct it with the files of one service and id, in order."""
+        """Create the reader from the files of one service and id, in order."""
         self.files = files
         self.service, self.id = files[0].service, files[0].id
         self.cut = ""
@@ -41,10 +42,10 @@ class JournalReader:
 
     def lines(self) -> Iterator[Header | Line]:
         """
-        Yield all lines in order, and at the beginning of each run its header.
+        Yield all lines in order, each run preceded by its header.
 
         Raises:
-            ConfigError: The journal is not valid; names file, line and field, and what is accepted.
+            ConfigError: The journal is invalid; the message names file, line and field, and what is accepted.
         """
         self.cut, self.size_bytes, self._run, self._latest_s = "", 0, None, 0.0
         for file in self.files:
@@ -76,7 +77,7 @@ class JournalReader:
         self.cut = where
 
     def _begun(self, where: str, line: bytes) -> Header | None:
-        """Check the header of the next file; return it if another run begins."""
+        """Check the header of the next file; return it if a new run begins."""
         header, run = parsed_header(where, line), self._run
         try:
             self._require_own(header)
@@ -106,10 +107,10 @@ class JournalReader:
 
 def _require_next(header: Header, run: Header, latest_s: float) -> None:
     """
-    Check that the header of a file continues the run of the file before it, or begins one later.
+    Check that the header of a file continues the run of the previous file, or starts a later one.
 
     Raises:
-        FieldError: It does not.
+        FieldError: It does neither.
     """
     is_same = header.began == run.began
     if header.part != (expected := run.part + 1 if is_same else 1):
@@ -125,7 +126,7 @@ def journals_in(directory: Path) -> tuple[JournalReader, ...]:
     Return the journals in a directory, one per service and id.
 
     Raises:
-        ConfigError: It cannot be read, or there is none.
+        ConfigError: The directory cannot be read, or has no journal.
     """
     files = files_in(directory)
     if not files:

@@ -1,4 +1,4 @@
-"""Writes a journal, in a thread of its own: no request waits for a disk."""
+"""Writes a journal in a dedicated thread, so that no request waits for a disk."""
 
 import os
 from collections import deque
@@ -33,8 +33,8 @@ class JournalWriter:
     """
     The journal of a service and id, of bounded size.
 
-    Lines are written while its context is entered. It ends by itself if the directory cannot be used, or the disk is
-    full or fails: that is logged once, and shown by a metric. A service starts and goes on without it.
+    Lines are written while its context is entered. It stops if the directory cannot be used, or the disk is full or
+    fails, which is logged once and exposed as a metric. The service starts and runs without it.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class JournalWriter:
     ) -> None:
         """
         Args:
-            directory: Where its files are; created if missing.
-            service: Which service writes it.
-            service_id: The id of the service.
-            began_s: Unix time when the clock of its lines was set.
-            max_bytes: Size of all files of this service and id together, those of earlier runs included.
+            directory: Directory of its files; created if missing.
+            service: Name of the service.
+            service_id: Id of the service.
+            began_s: Unix time at which the clock of its lines was set.
+            max_bytes: Maximum total size of the files of this service and id, including earlier runs.
             prepare: Called with the directory before the first line is written, in the thread that writes; it may raise
                 OSErrors and ConfigErrors.
         """
@@ -104,7 +104,7 @@ class JournalWriter:
         self._close()
 
     def flush(self) -> None:
-        """Write the lines that were put so far. Called by one thread only."""
+        """Write the lines added so far. Called by one thread only."""
         try:
             if self._number is None and not self._has_ended:
                 self._number = self._opened()
@@ -116,7 +116,7 @@ class JournalWriter:
             self._end(error.message)
 
     def _next(self) -> bytes:
-        """Return the next lines, as many as belong into one write."""
+        """Return the next lines, as many as fit into one write."""
         found, size = list[bytes](), 0
         while self._lines and size < self._file_bytes // 4:
             line = self._lines.popleft()
@@ -136,7 +136,7 @@ class JournalWriter:
         Append to the current file, or to a new one if it is full.
 
         Raises:
-            OSError: The disk is full, or fails. What was written of the content is taken back.
+            OSError: The disk is full, or fails. A partial write is undone.
         """
         if self._descriptor is not None and self._bytes + len(content) > self._file_bytes:
             self._close()
@@ -160,7 +160,7 @@ class JournalWriter:
         return header_line(header)
 
     def _shrink(self) -> None:
-        """Delete the oldest files, so that there is room for another."""
+        """Delete the oldest files to make room for another one."""
         sizes = {file.path: file.path.lstat().st_size for file in self._files() if is_own(file.path)}
         for path in list(sizes):
             if sum(sizes.values()) + self._file_bytes <= self._max_bytes:
@@ -173,7 +173,7 @@ class JournalWriter:
 
     def _opened(self) -> int:
         """
-        Create the directory; mend the end that a crash has left; return the number of the next file.
+        Create the directory, repair the end of the last file after a crash, and return the number of the next file.
 
         Raises:
             OSError, ConfigError: The directory cannot be used.
@@ -218,7 +218,7 @@ def _write_all(descriptor: int | None, at: int, content: bytes) -> None:
 
 
 def _mend(path: Path) -> None:
-    """Cut off what a crash has left behind the last whole line; delete a file without one."""
+    """Truncate incomplete lines that a crash left at the end; delete a file without complete lines."""
     with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1

@@ -1,1 +1,1 @@
-"""Child processes: started to die with their parent, ended, and cleaned up after."""
+"""Child processes: started to die with their parent, stopped, and cleaned up."""

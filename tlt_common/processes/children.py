@@ -1,4 +1,4 @@
-"""Stops child processes, and learns why they exited."""
+"""Stops child processes and reports why they exited."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def failure_of(socket: Path) -> Path:
-    """Return the file to which a process that serves a socket writes why it exits, for its parent."""
+    """Return the file to which a process that serves a socket writes its reason for exiting, for its parent."""
     return socket.with_suffix(".failure")
 
 

@@ -1,4 +1,4 @@
-"""How long the threads of a process have waited for a core: a process that got none is starved, and does not hang."""
+"""Time that a process's threads have waited for a core: a starved process does not hang."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,23 +11,23 @@ NANO = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTimes:
-    """One thread. Both times only increase."""
+    """Scheduler times of one thread. Both never decrease."""
 
     ran_s: float
     waited_s: float
-    """Runnable, without a core. Linux adds a wait when it ends."""
+    """Seconds runnable without a core. Linux adds a wait when it ends."""
     runnable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CoreWaits:
-    """The times of a process's threads at one moment, by thread id."""
+    """Scheduler times of a process's threads at one moment, by thread id."""
 
     threads: Mapping[int, ThreadTimes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pid: int, root: Path = Path("/proc")) -> "CoreWaits":
-        """Read them; those of a process that has exited, or of a kernel without scheduler statistics, are empty."""
+        """Read the times. Empty if the process has exited or the kernel has no scheduler statistics."""
         try:
             tasks = tuple((root / str(pid) / "task").iterdir())
         except OSError:
@@ -36,13 +36,13 @@ class CoreWaits:
 
     @classmethod
     def of_main_thread(cls, pid: int, root: Path = Path("/proc")) -> "CoreWaits":
-        """Read those of the main thread alone, which costs little in a process of many threads."""
+        """Read the times of the main thread only, which is cheap for a process with many threads."""
         times = _times(root / str(pid) / "task" / str(pid))
         return cls() if times is None else cls({pid: times})
 
 
 def _times(task: Path) -> ThreadTimes | None:
-    """Return the times of a thread; None if it has ended, or if the kernel keeps none."""
+    """Return the times of a thread; None if it has ended or the kernel keeps none."""
     try:
         ran_ns, waited_ns, _ = (task / "schedstat").read_text().split()
         state = (task / "stat").read_text().rpartition(")")[2].split()[0]
@@ -53,13 +53,13 @@ def _times(task: Path) -> ThreadTimes | None:
 
 class WaitRecord:
     """
-    How long each thread of a process has waited for a core, since a process that does not answer was first looked at.
+    Time that each thread of a process has waited for a core since the process stopped answering.
 
-    Linux adds a wait to a thread's statistics when it ends. One that lasts still is counted from the look after which
-    the thread has not run, so the process must be looked at repeatedly.
+    Linux adds a wait to a thread's statistics when it ends. A wait in progress is counted from the sample after which
+    the thread has not run, so the process must be sampled repeatedly.
 
     Args:
-        now_s: Time of the first look, on any clock.
+        now_s: Time of the first sample, on any clock.
     """
 
     def __init__(self, first: CoreWaits, now_s: float) -> None:
@@ -70,7 +70,7 @@ class WaitRecord:
         self._now_s = now_s
 
     def look(self, now: CoreWaits, now_s: float) -> None:
-        """Record another look."""
+        """Record another sample."""
         for thread, times in now.threads.items():
             last = self._last.threads.get(thread)
             if last is None or not last.runnable or times.ran_s != last.ran_s:
@@ -80,10 +80,9 @@ class WaitRecord:
     @property
     def is_starved(self) -> bool:
         """
-        Whether a thread that exists has waited for a core most of the time.
+        Whether any live thread has waited for a core most of the time.
 
-        Any thread counts: one that waits for a core while it holds the interpreter's lock keeps the others from
-        answering.
+        A single thread suffices: if it holds the GIL while it waits for a core, the others cannot answer.
         """
         enough_s = MAX_WAITING_SHARE * (self._now_s - self._began_s)
         return any(self._waited_s(thread) > enough_s for thread in self._last.threads)

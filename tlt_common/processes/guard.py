@@ -1,5 +1,5 @@
 """
-Kills an engine's processes when their owner dies, in whatever way.
+Kills an engine's processes when their owner dies, for whatever reason.
 
 SGLang leaves its scheduler and detokenizer running when the process that started it is killed. A guard is a small
 process that holds the read end of a pipe; the owner holds the write end, which the kernel closes when the owner ends,
@@ -41,7 +41,7 @@ class ProcessEntry:
 
 
 def living(mark: str) -> list[ProcessEntry]:
-    """Return the running processes this user may inspect; `mark` is NAME=VALUE in their initial environment."""
+    """Return the running processes that this user may inspect. `mark` is NAME=VALUE in their initial environment."""
     variable = mark.encode()
     entries = []
     for folder in Path("/proc").iterdir():
@@ -93,7 +93,7 @@ def is_resource_tracker(pid: int) -> bool:
 
 def sweep(mark: str, *, grace_s: float = 0.0, limit_s: float = SETTLE_S, awaits_trackers: bool = False) -> list[str]:
     """
-    Kill the marked processes and their descendants that are left after `grace_s`, until none is; return their names.
+    Kill the marked processes and their descendants that remain after `grace_s`, until none is left; return their names.
 
     Removes the shared memory they had mapped. Resource trackers are not killed; they end by themselves, after the last
     process that has used them, which may be the owner that waits for this sweep: they are awaited only if asked for.
@@ -129,7 +129,7 @@ class Guard:
     Any process may create one for its own children.
 
     Args:
-        directory: Removed with them; None: nothing is.
+        directory: Directory to remove with them; None removes nothing.
     """
 
     directory: Path | None = None
@@ -156,7 +156,7 @@ class Guard:
         return {TOKEN_VARIABLE: self.token}
 
     def close(self) -> None:
-        """Kill the guarded processes now. Closing twice does nothing."""
+        """Kill the guarded processes now. Idempotent."""
         if self._lifeline < 0:
             return
         os.close(self._lifeline)
@@ -165,7 +165,7 @@ class Guard:
 
 
 def main(read_end: int, token: str, directory: str) -> None:
-    """Wait for the owner's end, then kill its remaining processes and remove its directory, unless that is empty."""
+    """Wait for the owner's end, then kill its remaining processes and remove its directory if it is not empty."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     while os.read(read_end, 1):

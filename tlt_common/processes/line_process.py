@@ -1,4 +1,4 @@
-"""A process that answers each line of JSON on its standard input with one on its standard output."""
+"""A process that answers each line of JSON on standard input with a line on standard output."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ END_S = 2.0
 
 
 class LineProcess:
-    """One call at a time. The process ends with this one."""
+    """Runs one call at a time. The process ends with this one."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -28,10 +28,10 @@ class LineProcess:
 
     async def answer(self, order: object = None, *, within_s: float) -> dict[str, Any]:
         """
-        Send an order, if there is one, and return the next answer. A call that fails or is cancelled ends the process.
+        Send a request, if any, and return the next answer. A call that fails or is cancelled ends the process.
 
         Raises:
-            UnavailableError: It ended, or did not answer in time.
+            UnavailableError: The process exited or did not answer in time.
         """
         assert self._process.stdin is not None  # noqa: S101 - a pipe
         assert self._process.stdout is not None  # noqa: S101 - a pipe

@@ -1,9 +1,9 @@
 """
-A Linux session of this process's own, with a small share of the processors.
+Moves this process to its own Linux session with a small share of CPU time.
 
 With autogroup scheduling, as on most desktops and servers, Linux first divides processor time among sessions and
-applies nice values only within one. A process with many busy threads then takes whatever its session gets, and its nice
-value protects nobody in other sessions. A session of its own has a nice value of its own, in `/proc/PID/autogroup`.
+applies nice values only within one. A process with many busy threads then uses its session's whole share, and its nice
+value does not protect other sessions. A separate session has its own nice value in `/proc/PID/autogroup`.
 """
 
 import os
@@ -19,14 +19,14 @@ RETRY_S = 0.1
 
 def enter_own_session(nice: int, *, switch: Path = SWITCH, share: Path = SHARE) -> bool:
     """
-    Move this process to a session of its own with this nice value; return whether it did.
+    Move this process to its own session with this nice value; return whether it moved.
 
     Does nothing where the kernel does not divide time among sessions, where the share cannot be written (its session
     would otherwise weigh as much as all others), and in a process that leads its group.
 
     Args:
         nice: 0 to 19, relative to other sessions.
-        switch: File with which the kernel says that it divides time among sessions.
+        switch: File that states whether the kernel divides time among sessions.
         share: File for the session's nice value.
 
     Raises:

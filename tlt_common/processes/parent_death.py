@@ -20,7 +20,7 @@ def killed_with_parent(arguments: list[str]) -> list[str]:
 
 
 def die_with(parent: int) -> None:
-    """Let this process be killed when its parent ends."""
+    """Make the kernel kill this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before prctl took effect
         sys.exit(1)

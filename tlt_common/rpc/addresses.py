@@ -1,4 +1,4 @@
-"""Addresses of a process: checked before it starts, written to a file once it accepts calls."""
+"""Addresses of a process: checked before it starts, and written to a file once it accepts calls."""
 
 import asyncio
 import ipaddress
@@ -60,7 +60,10 @@ def announce(kind: str, address: str) -> None:
 
 
 async def resolved(endpoints: Iterable[str]) -> list[str]:
-    """Return the addresses of host:port endpoints, sorted: all of a name's. A name that has none now is left out."""
+    """
+    Return the sorted addresses of host:port endpoints, including all addresses of a name. Names without addresses are
+    omitted.
+    """
     found: set[str] = set()
     for endpoint in endpoints:
         host, port = split(endpoint)
@@ -71,7 +74,7 @@ async def resolved(endpoints: Iterable[str]) -> list[str]:
 
 
 def split(address: str) -> tuple[str, str]:
-    """Return host and port of `host:port`; the host without the brackets of an IPv6 address, both maybe empty."""
+    """Return host and port of `host:port`, either of which may be empty. Removes the brackets of an IPv6 address."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), port
 
@@ -93,7 +96,7 @@ def joined(host: str, port: int | str) -> str:
 
 
 def with_port(address: str, port: int) -> str:
-    """Return the address of another port on the same host."""
+    """Return the address with another port on the same host."""
     return joined(split(address)[0], port)
 
 
@@ -121,11 +124,11 @@ def listener(host: str, port: int) -> socket.socket:
 
 def require_free(address: str, *, named: str) -> None:
     """
-    Fail early, before anything slow starts, if an address is in use.
+    Fail before a slow start if an address is in use.
 
     Args:
         address: host:port; port 0 is always free.
-        named: Field, or option with its dashes, by which the user knows it.
+        named: Configuration field, or option with its dashes, for messages.
 
     Raises:
         ConfigError: The address is in use, or this machine does not have the host.

@@ -1,4 +1,4 @@
-"""Runs the process of a service: logs, metrics, addresses, signals."""
+"""Runs a service's process: logs, metrics, addresses, signals."""
 
 import asyncio
 import signal
@@ -65,7 +65,7 @@ def run_app(
     If `leave` is given, the first signal runs it, and the service is cancelled when it completes or at a second signal.
 
     Raises:
-        TltError: The service failed. Of several failures the first one is raised, without its task group.
+        TltError: The service failed. The first of several failures is raised, without its task group.
     """
     with exposed(config):
         try:
@@ -111,7 +111,7 @@ async def _leave(
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first TltError within, or else the first exception."""
+    """Return the first TltError within an exception, or the first exception."""
     ours, rest = group.split(TltError)
     found: BaseException = ours or rest or group
     while isinstance(found, BaseExceptionGroup):

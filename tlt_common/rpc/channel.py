@@ -55,7 +55,7 @@ def connect(address: str, *, to: str = "", tls: TlsSettings | None = None) -> gr
 
     Args:
         address: host:port or unix:PATH.
-        to: Component that the server's certificate must name; empty means the host. Workers are reached by pod address.
+        to: Component that the server's certificate must name; empty means the host. Workers are addressed by pod IP.
         tls: Own certificate and CA bundle, reloaded when they change; None means plain text. Unix sockets stay within a
             pod and always use plain text.
 
@@ -79,7 +79,7 @@ def plain(address: str) -> grpc.aio.Channel:
 
 
 def secure(address: str, credentials: grpc.ChannelCredentials, *, name: str = "") -> grpc.aio.Channel:
-    """Open a TLS channel to a server whose certificate is for `name`; empty means the host."""
+    """Open a TLS channel to a server with a certificate for `name`; empty means the host."""
     override = [("grpc.ssl_target_name_override", name)] if name else []
     options = [*OPTIONS, *_proxied(address), *override]
     return grpc.aio.secure_channel(address, credentials, options=options, interceptors=tracing.client_interceptors())
@@ -90,7 +90,7 @@ def _proxied(address: str) -> tuple[tuple[str, int | str], ...]:
     Return the options that name the proxy. gRPC reads `no_proxy` itself.
 
     Raises:
-        ConfigError: `TLT_PROXY` is not a proxy's address that gRPC can use; the message does not quote its password.
+        ConfigError: `TLT_PROXY` is not a proxy address that gRPC supports; the message does not contain its password.
     """
     proxy = os.environ.get(PROXY_VARIABLE, "")
     if not proxy or is_local(address):

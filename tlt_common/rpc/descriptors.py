@@ -1,7 +1,7 @@
 """
-File descriptors: as many as the process may have, and shared so that strangers' connections leave some for its own.
+File descriptors: raises their limit, and reserves some that clients' connections cannot take.
 
-A process without descriptors can neither accept a worker nor open a file, and its event loop tries again and again.
+A process without descriptors can neither accept a worker nor open a file, and its event loop retries in a busy loop.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def raise_limit() -> int:
-    """Raise the soft limit as far as the hard one and `MAX_WANTED` allow; return it."""
+    """Raise the soft limit up to the hard limit and `MAX_WANTED`; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_WANTED
@@ -46,7 +46,7 @@ def connections(share: float, limit: int | None = None) -> int:
 def exhaustion_logged(now: Callable[[], float]) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
     """
     Return an exception handler for event loops. asyncio reports each connection that it cannot accept with a traceback,
-    thousands a second; this says so once a minute. All other exceptions go to the default handler.
+    thousands per second; this handler reports it once a minute. Other exceptions go to the default handler.
     """
     told_s = -TOLD_EVERY_S
 

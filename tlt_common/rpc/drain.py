@@ -21,7 +21,7 @@ class Drain:
     Counts the calls a shutdown waits for, and refuses new ones once draining has begun.
 
     Args:
-        methods: Names of these calls. All others are served until the end.
+        methods: Names of these calls. Other methods are served until the end.
         hangs_up: Close listeners and idle connections at once, so that clients move to another replica.
     """
 
@@ -42,21 +42,21 @@ class Drain:
 
     @property
     def running(self) -> int:
-        """Number of running calls, and of other work, the shutdown waits for."""
+        """Number of running calls and other work that the shutdown waits for."""
         return self._running
 
     def when_begun(self, leave: Leave) -> None:
-        """Run `leave` when draining begins, with the seconds left. It is cancelled when draining completes."""
+        """Call `leave` with the seconds left when draining begins. It is cancelled when draining completes."""
         self._leaving.append(leave)
 
     def when_over(self, end: Callable[[], None]) -> None:
-        """Call `end` when the time is over, if calls still run: it ends them with an error that says why."""
+        """Call `end` when time is up and calls are still running. It ends them with an error that gives the reason."""
         self._ending.append(end)
 
     @contextmanager
     def call(self, method: str) -> Iterator[None]:
         """
-        Count one call within the block, if a shutdown waits for its method.
+        Count one call within the block if a shutdown waits for its method.
 
         Raises:
             DrainingError: Draining has begun.
@@ -70,7 +70,7 @@ class Drain:
     @contextmanager
     def work(self, name: str) -> Iterator[None]:
         """
-        Count a piece of work within the block: a call, or a request among others in a call.
+        Count a piece of work within the block: a call, or one of several requests in a call.
 
         Raises:
             DrainingError: Draining has begun.
@@ -88,8 +88,8 @@ class Drain:
 
     async def complete(self, within_s: float) -> bool:
         """
-        Begin draining and wait until no call runs. Return False if calls still ran after `within_s`; they are ended,
-        and have `END_S` to say so.
+        Begin draining and wait until no call is running. Return False if calls are still running after `within_s`; they
+        are ended and have `END_S` to send their errors.
         """
         log.info("draining", running=self._running, within_s=within_s)
         self._begun = True

@@ -1,4 +1,4 @@
-"""Channels for external clients of a gateway: with or without TLS and token."""
+"""Channels for external clients of a gateway, with or without TLS and token."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,8 +34,8 @@ def connect_endpoint(
         endpoint: host:port.
         token: Token sent with every call; None sends none.
         ca: CA bundle (PEM) to verify the server with, reloaded when it changes; None uses gRPC's default roots.
-        tls: Whether to use TLS; None enables it if `ca` or `server_name` is given. False confirms that something else
-            encrypts, such as a service mesh.
+        tls: Whether to use TLS; None enables it if `ca` or `server_name` is given. False confirms that the connection
+            is encrypted otherwise, such as by a service mesh.
         server_name: Name expected in the server certificate; empty means the host of `endpoint`.
 
     Raises:
@@ -91,7 +91,7 @@ def _pair(token: str) -> tuple[str, str]:
     Return the metadata entry of a token.
 
     Raises:
-        ConfigError: It cannot be sent in a header; the message does not quote it.
+        ConfigError: The token cannot be sent in a header; the message does not contain it.
     """
     stripped = token.strip()
     if not stripped or not stripped.isascii() or not stripped.isprintable() or " " in stripped:

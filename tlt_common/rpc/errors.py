@@ -1,4 +1,4 @@
-"""Maps errors to gRPC status and back."""
+"""Maps errors to gRPC statuses and back."""
 
 import asyncio
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def metadata(error: errors.TltError) -> tuple[tuple[str, str], ...]:
 
 
 def from_status(error: grpc.aio.AioRpcError) -> errors.TltError:
-    """Return the error that a status was created from. A status that is not ours is mapped by its code."""
+    """Return the error from which a status was created. Other statuses are mapped by code."""
     trailing = {key: value for key, value in error.trailing_metadata() or () if isinstance(value, str)}
     kind = errors.BY_REASON.get(trailing.get(REASON_KEY, "")) or _BY_CODE.get(error.code(), errors.TltError)
     message = error.details() or error.code().name
@@ -84,11 +84,11 @@ _DISTRUST = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
 
 def is_transient(error: errors.TltError) -> bool:
     """
-    Whether the same call may succeed later or at another server: it is unreachable or overloaded, or the connection
-    broke.
+    Whether the same call may succeed later or at another server, since the server is unreachable or overloaded, or the
+    connection broke.
 
-    A missed deadline is not: it is the caller's. Neither is a certificate that is not accepted: the CA or the name is
-    wrong.
+    A missed deadline is not transient, since it is the caller's. Neither is a rejected certificate, since the CA or the
+    name is wrong.
     """
     if any(text in error.message for text in _DISTRUST):
         return False
@@ -102,7 +102,7 @@ def is_transient(error: errors.TltError) -> bool:
 @contextmanager
 def translated() -> Iterator[None]:
     """
-    Turn a failed call into the error raised by the server.
+    Convert a failed call to the error that the server raised.
 
     Raises:
         TltError: The call failed.

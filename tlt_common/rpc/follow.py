@@ -1,4 +1,4 @@
-"""Follow a peer's stream: reconnect until cancelled."""
+"""Follows a peer's stream, reconnecting until cancelled."""
 
 import asyncio
 from collections.abc import AsyncIterable, Callable
@@ -21,7 +21,7 @@ async def follow(
     peer: str, stream: Callable[[], AsyncIterable[T]], take: Callable[[T], None], *, lost: Callable[[], None] = _nothing
 ) -> Never:
     """
-    Pass every message of `stream()` to `take`; reopen the stream with backoff whenever it ends or fails.
+    Pass every message of `stream()` to `take`. Reopen the stream with backoff whenever it ends or fails.
 
     The peer's errors are logged, not raised: rollouts depend on none of these peers. `lost` is called whenever a stream
     ends, also on cancellation.

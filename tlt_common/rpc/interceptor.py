@@ -1,4 +1,4 @@
-"""Wraps every call: authorizes the caller, limits what it uses, converts errors to status and counts calls."""
+"""Wraps every call: authorizes the caller, enforces its limits, converts errors to statuses and counts calls."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ HEALTH = "/grpc.health."
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """
-    Authorizes calls with `access` and converts TltErrors to status with reason and field. No message of an unknown
-    caller is read.
+    Authorizes calls with `access` and converts TltErrors to statuses with reason and field. Messages of unknown callers
+    are not read.
 
     Any other exception is a defect and is logged as an error.
     """
@@ -101,7 +101,7 @@ class _Call:
 
     @property
     def leaves_requests(self) -> bool:
-        """Whether requests of an identified caller have to be read out before a status is sent."""
+        """Whether an identified caller's remaining requests must be read before a status is sent."""
         return self._reads and bool(self._handler.request_streaming)
 
     def done(self, code: str = "OK") -> None:
@@ -156,7 +156,7 @@ def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
             return response
 
     def encoded(response: Any) -> bytes:
-        """Serialize a response; a servicer may have done so piece by piece, with other calls in between."""
+        """Serialize a response. A servicer may have serialized it already, in pieces between other calls."""
         return response if isinstance(response, bytes) else handler.response_serializer(response)
 
     return grpc.stream_unary_rpc_method_handler(single, None, encoded)
@@ -164,10 +164,9 @@ def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
 
 async def _read_out(requests: AsyncIterator[Any]) -> None:
     """
-    Read and drop the remaining requests of a failed call before its status is sent.
+    Read and discard the remaining requests of a failed call before its status is sent.
 
-    Otherwise grpc.aio loses the status: a message that is in flight when the status arrives fails with INTERNAL at the
-    caller.
+    Otherwise grpc.aio loses the status: a message in flight when the status arrives fails with INTERNAL at the caller.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(READ_OUT_S):
@@ -177,12 +176,12 @@ async def _read_out(requests: AsyncIterator[Any]) -> None:
 
 async def _decoded(handler: Any, encoded: AsyncIterator[bytes]) -> Any:
     """
-    Read and decode the message of a call, or return an iterator that does so for each of a stream. gRPC would answer a
-    message that is none with UNKNOWN and a trace in the log.
+    Read and decode the message of a call, or return an iterator that does so for each message of a stream. gRPC would
+    answer an invalid message with UNKNOWN and a traceback in the log.
 
     Raises:
-        InvalidRequestError: There is no message, or it is not of the method's type. For a stream, the iterator raises
-            it.
+        InvalidRequestError: There is no message, or it does not have the method's type. For a stream, the iterator
+            raises it.
     """
     if handler.request_streaming:
         return _messages(handler, encoded)
@@ -193,7 +192,7 @@ async def _decoded(handler: Any, encoded: AsyncIterator[bytes]) -> Any:
 
 
 async def _messages(handler: Any, encoded: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
-    """Decode a stream. Not a generator expression, which would open the stream at once: gRPC warns of unread ones."""
+    """Decode a stream. A generator expression would open the stream immediately, and gRPC warns about unread ones."""
     async for part in encoded:
         yield _message(handler, part)
 

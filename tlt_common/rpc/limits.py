@@ -1,4 +1,4 @@
-"""Limits of a server: of messages, of connections, and of what one caller may use at a time."""
+"""Limits of a server on messages, connections, and the concurrent use by one caller."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -24,7 +24,7 @@ _LENGTH_DELIMITED, _MORE = 2, 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one server. A caller is the holder of a token; without tokens, all callers are one."""
+    """Limits of one server. A caller is the holder of a token. Without tokens, all callers count as one."""
 
     message_bytes: int = MESSAGE_BYTES
     """Maximum size of a request message."""
@@ -33,7 +33,7 @@ class Limits:
     stream_bytes: int | None = None
     """Maximum bytes that a caller's running calls may have streamed to the server; None means no limit."""
     connections: int | None = None
-    """Maximum number of connections; None means as many as descriptors allow. Further ones are closed at once."""
+    """Maximum number of connections; None allows as many as descriptors. Further ones are closed immediately."""
     retry_after_s: float = RETRY_AFTER_S
     """Retry delay sent with refusals."""
 
@@ -53,7 +53,8 @@ class Limits:
 
 def require_few_fields(encoded: bytes) -> None:
     """
-    Check the number of entries of a message's lists before it is decoded: two bytes make an entry of a hundred.
+    Check the number of entries in a message's lists before it is decoded: two encoded bytes can become an entry of a
+    hundred.
 
     Raises:
         InvalidRequestError: There are more than `MAX_FIELDS`.
@@ -74,7 +75,7 @@ def require_few_fields(encoded: bytes) -> None:
 
 
 class Usage:
-    """What the callers of a server use now."""
+    """Current usage of a server by its callers."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -105,7 +106,7 @@ class Usage:
 
     async def metered(self, caller: str, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """
-        Pass on the encoded messages of a call and count their bytes until it ends.
+        Yield the encoded messages of a call, counting their bytes until it ends.
 
         Raises:
             InvalidRequestError: The call alone streamed more bytes than a caller may.

@@ -27,7 +27,7 @@ GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A gRPC service and how to add it to a server."""
+    """A gRPC service and the function that adds it to a server."""
 
     name: str
     """Full name, from the descriptor."""
@@ -54,7 +54,10 @@ class ServerSecurity:
 
 
 def internal(tls: TlsSettings | None, access: Access) -> ServerSecurity:
-    """Security of a service that only services call: with TLS each presents a certificate; without it, open access."""
+    """
+    Security of a service that only other services call: with TLS, each presents a certificate; without it, access is
+    open.
+    """
     return ServerSecurity(tls=tls, access=access) if tls else ServerSecurity()
 
 

@@ -1,4 +1,4 @@
-"""Calls that stream: messages that may fail while they are sent, and iterators that are closed."""
+"""Streaming calls: messages that may fail while they are sent, and iterators that are closed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -18,11 +18,11 @@ async def answered(
     """
     Send messages and return the answer.
 
-    If the messages fail, gRPC cancels the call and raises CancelledError, as if the caller's task had been cancelled;
-    or the server takes their end for the end of the request, and answers.
+    If the messages fail, gRPC either cancels the call and raises CancelledError, as if the caller's task had been
+    cancelled, or the server takes their end for the end of the request and answers.
 
     Raises:
-        TltError: That of the messages, whatever the server answered.
+        TltError: The error of the messages, whatever the server answered.
     """
     failures: list[TltError] = []
 
@@ -51,8 +51,8 @@ async def received(call: Any) -> AsyncIterator[AsyncIterator[Any]]:
     """
     Yield the iterator over a call's messages; cancel the call at the end of the block.
 
-    The iterator is closed there too: gRPC's refers to itself, so interceptors, which end their spans with it, would
-    otherwise wait for the garbage collector.
+    The iterator is closed, too: gRPC's iterator refers to itself, so interceptors, which end their spans with it, would
+    otherwise wait for garbage collection.
 
     Raises:
         TltError: The call failed.

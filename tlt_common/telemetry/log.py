@@ -38,7 +38,7 @@ def configure_child(level: str = "info") -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Log warnings and errors only inside the block, unless logging is configured; afterwards all is as before."""
+    """Log only warnings and errors within the block, unless logging is configured."""
     if structlog.is_configured():
         yield
         return
@@ -51,9 +51,9 @@ def quiet() -> Iterator[None]:
 
 class LossyLogger(structlog.WriteLogger):
     """
-    Writes a line at once, since processes share log files; with an unbuffered stderr too.
+    Writes each line immediately, since processes share log files, and to an unbuffered stderr.
 
-    Drops the lines that cannot be written: a full disk under the log file must not end a service.
+    Drops lines that cannot be written: a full disk must not end a service.
     """
 
     def msg(self, message: str) -> None:

@@ -1,8 +1,8 @@
 """
-What a service can do without: reports, journals, figures, pages. None of it can end the service.
+Runs optional parts of a service: reports, journals, metrics, pages. None of them can end the service.
 
-Whatever optional code raises ends with it: it is counted and logged, and the service goes on. Rollouts do not depend on
-it; an error that does concern a caller is raised elsewhere.
+Exceptions of optional code are counted and logged, and the service continues. Rollouts do not depend on it; errors that
+concern a caller are raised elsewhere.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _failures: Counter[str] = Counter()
 
 @contextmanager
 def optional(part: str) -> Iterator[None]:
-    """Run optional code within the block. An exception ends the block, and nothing else."""
+    """Run optional code within the block. An exception ends the block only."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the one place where what is optional fails
@@ -34,7 +34,7 @@ def optional(part: str) -> Iterator[None]:
 
 
 def unfailing(part: str, observe: Callable[P, object]) -> Callable[P, None]:
-    """Return an observer that raises nothing."""
+    """Wrap an observer so that it never raises."""
 
     def observed(*args: P.args, **kwargs: P.kwargs) -> None:
         with optional(part):
@@ -44,7 +44,7 @@ def unfailing(part: str, observe: Callable[P, object]) -> Callable[P, None]:
 
 
 async def kept_running(part: str, run: Callable[[], Awaitable[object]]) -> Never:
-    """Run an optional part until cancelled; if it ends or fails, again after `RESTART_S`."""
+    """Run an optional part until cancelled. If it ends or fails, restart it after `RESTART_S`."""
     while True:
         with optional(part):
             await run()
@@ -52,7 +52,7 @@ async def kept_running(part: str, run: Callable[[], Awaitable[object]]) -> Never
 
 
 def _note(part: str, error: Exception) -> None:
-    """Count a failure, and log the 1st, 2nd, 4th, 8th and so on, as it may come back with every request."""
+    """Count a failure. Log the 1st, 2nd, 4th, 8th and so on, since it may recur with every request."""
     metrics.OPTIONAL_FAILURES.labels(part=part).inc()
     _failures[part] += 1
     if not (count := _failures[part]) & (count - 1):

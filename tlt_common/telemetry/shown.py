@@ -1,4 +1,4 @@
-"""Selects the metrics that a process exports: those of its own component, and others it has set."""
+"""Selects the metrics that a process exports: its own component's, and any others it has set."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,8 @@ class Shown(CollectorRegistry):
     """
     The metrics of one component. One module declares all metrics, so every process has them all.
 
-    Without this filter, gauges that a process never sets would read 0: as if no worker were ready, or the store down.
+    Without this filter, gauges that a process never sets would read 0, as if no worker were ready or the store were
+    down.
     """
 
     def __init__(self, component: str) -> None:
@@ -28,7 +29,7 @@ class Shown(CollectorRegistry):
 
 
 def owner(name: str) -> str | None:
-    """Return the component that owns a metric; None if every process exports it."""
+    """Return the component that owns a metric, or None if every process exports it."""
     if not name.startswith("tlt_") or name.startswith(SHARED):
         return None
     return next((part for part in OWNERS if name.startswith(f"tlt_{part}_")), "coordinator")

@@ -102,7 +102,7 @@ def client_interceptors() -> tuple[grpc.aio.ClientInterceptor, ...]:
 def call_span(method: str, *, parent: str | None = None) -> Iterator[str]:
     """
     Record the block as a span, for calls that share a stream. With the caller's trace context as `parent`, it is the
-    server's and the current span of the block; otherwise the client's.
+    server's span and the current one within the block; otherwise the client's.
 
     Yields:
         The span's trace context, to be passed to the server; empty while tracing is disabled.

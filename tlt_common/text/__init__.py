@@ -1,1 +1,1 @@
-"""What a model's tokenizer files say: special tokens, end tokens, and the text of tokens. Imports no tokenizer."""
+"""Properties of a model's tokenizer files: special tokens, end tokens, and texts of tokens. Imports no tokenizer."""

@@ -1,10 +1,10 @@
 """
-Tokens to text, one at a time, by the same rules wherever text is needed: in the gateway, and where stop strings end.
+Incremental detokenization, with the same rules for the gateway and for stop strings.
 
-The text of a token depends on what is before it in two ways only. Tokenizers of many models drop the space before a
-word that is the first of a text. And several tokens may share one character, whose text is not known before its last
-byte. So a token is decoded behind another one that has plain text, together with those whose characters are still
-incomplete. No sequence of tokens raises an error, and none is decoded more than a few times.
+The text of a token depends on what is before it in two ways only. Many tokenizers drop the space before the first word
+of a text, and several tokens may share one character, whose text is unknown until its last byte. A token is therefore
+decoded after another token with plain text, together with tokens whose characters are still incomplete. No sequence of
+tokens raises an error, and no token is decoded more than a few times.
 """
 
 import re
@@ -29,7 +29,7 @@ class Vocabulary:
 
     Args:
         decode: Returns the text of tokens. If it raises an error, the text is a replacement character.
-        lead: Tokens with plain text, behind which others are decoded; see `lead_of`.
+        lead: Tokens with plain text, after which others are decoded; see `lead_of`.
     """
 
     def __init__(self, decode: Callable[[list[int]], str], lead: Sequence[int] = ()) -> None:
@@ -39,7 +39,7 @@ class Vocabulary:
         self._known: dict[int, str] = {}
 
     def text(self, token_ids: Sequence[int], *, first: bool) -> str:
-        """Return the text of tokens, which are the first of a text or follow others."""
+        """Return the text of tokens, which either start a text or follow others."""
         if first or not self._lead:
             return self._decode(list(token_ids))
         return self._decode([*self._lead, *token_ids])[len(self._before) :]
@@ -58,13 +58,13 @@ class Vocabulary:
             return REPLACEMENT
 
     def begins_after(self, prompt: Sequence[int]) -> bool:
-        """Whether a response to a prompt begins a text: nothing that has text is before it."""
+        """Whether a response to a prompt starts a text, because no token before it has text."""
         return not self._decode([token for token in prompt[-CONTEXT:] if 0 <= token < 2**31])
 
 
 class Detokenizer:
     """
-    Decodes a response as it grows. Half a character is kept back until the rest of it is there.
+    Decodes a response as it grows. Incomplete characters are held back.
 
     Args:
         vocabulary: The texts of tokens.
@@ -97,7 +97,7 @@ class Detokenizer:
         return added
 
     def rest(self) -> str:
-        """Return what was kept back, at the end of the response."""
+        """Return the text held back at the end of the response."""
         if not self._held:
             return ""
         return self._vocabulary.text(self._held, first=self._first)[self._shown :]
@@ -111,7 +111,7 @@ class Detokenizer:
         return added
 
     def _shortened(self, text: str) -> str:
-        """Forget all tokens but the last ones; return what cannot be kept back without the others."""
+        """Forget all but the last tokens; return the held-back text that depends on the others."""
         open_text, kept = text[self._shown :], self._held[-_MAX_OPEN:]
         tail = self._vocabulary.text(kept, first=False)
         self._first = False
@@ -123,7 +123,7 @@ class Detokenizer:
 
 
 def lead_of(tokenizer: Any) -> list[int]:
-    """Return a token of a `tokenizers.Tokenizer` that is a word and no byte; none if it has no such token."""
+    """Return a token of a `tokenizers.Tokenizer` that is a word rather than a byte; empty if there is none."""
     for piece, token in sorted(tokenizer.get_vocab(with_added_tokens=False).items(), key=lambda one: one[1]):
         if not _BYTE.fullmatch(piece) and _WORD.search(piece) and _WORD.fullmatch(tokenizer.decode([token])):
             return [token]

@@ -1,9 +1,8 @@
 """
-The tokens that end a model's responses: one definition for engine, gateway and offline tools.
+End tokens of a model's responses: a single definition for engine, gateway and offline tools.
 
-SGLang ends a response at the union of what config.json, generation_config.json and the tokenizer name, and at a few
-turn ends that some checkpoints ship without naming them. A base model that was tuned on chats often has its end of
-turn in the tokenizer only.
+SGLang ends a response at all tokens named by config.json, generation_config.json or the tokenizer, and at a few turn
+ends that some checkpoints do not name. A base model tuned on chats often names its end of turn in the tokenizer only.
 """
 
 from collections.abc import Iterable
@@ -30,7 +29,7 @@ def end_tokens(model: Path) -> frozenset[int]:
 
 def tokenizer_end_tokens(model: Path) -> frozenset[int]:
     """
-    Return those of a model's tokenizer alone: its eos_token, and turn ends among its added tokens.
+    Return the end tokens of a model's tokenizer only: its eos_token, and turn ends among its added tokens.
 
     Raises:
         OSError: A file cannot be read.
@@ -52,7 +51,7 @@ def _configured(model: Path) -> Iterable[int]:
 
 
 def ids_of(given: Any) -> tuple[int, ...]:
-    """Return the ids in a field `eos_token_id`, which holds one, a list, or none."""
+    """Return the ids in a field `eos_token_id`, which holds one id, a list, or nothing."""
     return tuple(given) if isinstance(given, list | tuple | set | frozenset) else () if given is None else (int(given),)
 
 

@@ -25,19 +25,19 @@ CLASSES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialTokens:
-    """Those of one model."""
+    """The special tokens of one model."""
 
     named: Mapping[str, str] = field(default_factory=dict)
-    """By name, such as eos_token: the variables of chat templates."""
+    """Special tokens by name, such as eos_token: the variables of chat templates."""
     others: tuple[str, ...] = ()
-    """Those without a name."""
+    """Special tokens without a name."""
     added: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Tokens that tokenizer_config.json adds to those of tokenizer.json, as it describes them, by id."""
+    """Tokens that tokenizer_config.json adds to tokenizer.json, with their description, by id."""
 
     @classmethod
     def of(cls, directory: Path) -> Self:
         """
-        Read those of a model's directory; there may be none.
+        Read the special tokens of a model's directory, which may have none.
 
         Raises:
             OSError: A file cannot be read.
@@ -70,11 +70,11 @@ class SpecialTokens:
 
 def object_of(path: Path) -> dict[str, Any]:
     """
-    Return the JSON object in a file; an empty one if there is no such file.
+    Return the JSON object in a file; an empty one if the file does not exist.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is something else.
+        ValueError: The file contains something else.
     """
     if not path.is_file():
         return {}
@@ -85,6 +85,6 @@ def object_of(path: Path) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Return a special token's text; empty if it is none."""
+    """Return a special token's text; empty if it is not one."""
     content = value.get("content") if isinstance(value, dict) else value
     return content if isinstance(content, str) else ""

@@ -1,5 +1,5 @@
 """
-Timelines of workers, down-sampled to what can be shown: the format `tlt-timeline/1`. Pure: no clock, no I/O.
+Timelines of workers, down-sampled for display: the format `tlt-timeline/1`. Pure: no clock, no I/O.
 
 Others use `WorkerTrack`, `Window`, `TimelineDocument`, `TimelineMark`, `lanes`, `bands` and `document_of`.
 """

@@ -1,4 +1,4 @@
-"""The time of several workers by state and column."""
+"""Time of several workers by state and column."""
 
 from itertools import accumulate
 
@@ -7,13 +7,12 @@ from tlt_common.timeline.track import UNKNOWN, Window, WorkerTrack
 
 class Band:
     """
-    Adds up the time of workers.
+    Sums the time of workers.
 
     Args:
-        window: What is shown.
-        workers: How many will be added.
-        points: How many times per column the state of one of the workers is read, each worker in its turn; None: all
-            changes count, exactly.
+        window: The displayed window.
+        workers: Number of workers to be added.
+        points: Number of samples per column, taken from the workers in turn; None counts all changes exactly.
     """
 
     def __init__(self, window: Window, workers: int, *, points: int | None = None) -> None:
@@ -27,12 +26,12 @@ class Band:
         """By state: how many more workers are in it at a column's begin than at the last one's."""
 
     def add(self, track: WorkerTrack) -> int:
-        """Add a worker; return how many changes or points were looked at."""
+        """Add a worker; return the number of changes or samples read."""
         self._added += 1
         return self._add_changes(track) if self._points is None else self._add_points(track, self._points)
 
     def columns(self) -> dict[int, list[float]]:
-        """Return by state the workers in it, on average over each column; what is not known is in none."""
+        """Return the average number of workers in each state by column. Unknown time is in no state."""
         if self._points is not None:
             part = self._workers / self._points
             return {state: [part * count for count in counts] for state, counts in self._partial.items()}
@@ -44,13 +43,13 @@ class Band:
         }
 
     def shares(self) -> dict[int, list[int]]:
-        """Return by state its share of each column, in percent, rounded."""
+        """Return each state's share of each column, in percent, rounded."""
         percent = 100.0 / self._workers
         shares = {state: [round(percent * each) for each in columns] for state, columns in self.columns().items()}
         return {state: columns for state, columns in sorted(shares.items()) if any(columns)}
 
     def _add_changes(self, track: WorkerTrack) -> int:
-        """Count each span at its ends: what it has of the column where it begins or ends, and the steps between."""
+        """Count each span at its ends: its share of the first and last column, and the steps in between."""
         if (only := track.only_state(self._window)) is not None:
             self._lists(only)[1][0] += 1
             return 1

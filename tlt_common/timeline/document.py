@@ -1,4 +1,4 @@
-"""The document `tlt-timeline/1`: what the page, the demo's report and simulations draw."""
+"""The document `tlt-timeline/1`, drawn by the page, the demo's report and simulations."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -23,28 +23,30 @@ class TimelinePart(BaseModel):
 
 
 class LaneRow(TimelinePart):
-    """One worker."""
+    """Row of one worker."""
 
     label: str
     devices: int = Field(ge=1)
     runs: list[tuple[Annotated[int, Field(ge=-1)], Annotated[int, Field(ge=1)]]]
-    """State and number of columns; -1: not known then. They add up to the columns of the document."""
+    """Pairs of state and number of columns; -1 for unknown. They add up to the document's columns."""
 
 
 class BandRow(TimelinePart):
-    """Several workers, in order of their ids."""
+    """Row of several workers, in order of their ids."""
 
     label: str
     workers: int = Field(ge=1)
     shares: dict[int, list[Annotated[int, Field(ge=0, le=100)]]]
-    """By state, for each column: its share of the workers' time, in percent. Only states that occur. What is missing to
-    100 is not known, apart from rounding."""
+    """
+    Share of the workers' time by state for each column, in percent. Only occurring states are listed. Apart from
+    rounding, the rest to 100 is unknown.
+    """
     exact: bool = True
-    """Whether all changes of state were counted; otherwise states were read at some points."""
+    """Whether all changes of state were counted; otherwise states were sampled."""
 
 
 class TimelineMark(TimelinePart):
-    """A moment."""
+    """A marked moment."""
 
     at_unix_s: float
     kind: Literal["step", "publication", "update"]
@@ -52,7 +54,7 @@ class TimelineMark(TimelinePart):
 
 
 class TimelineHead(TimelinePart):
-    """The document without its rows."""
+    """The document without rows."""
 
     format: Literal["tlt-timeline/1"] = FORMAT
     from_unix_s: float
@@ -63,11 +65,11 @@ class TimelineHead(TimelinePart):
     """Names of the states, in the order of their numbers."""
     kind: Literal["lanes", "bands"]
     workers: int = Field(ge=0)
-    """Workers of which rows can be shown."""
+    """Number of workers that can be shown."""
     first: int = Field(ge=0)
-    """Place of the first worker shown among them."""
+    """Index of the first shown worker."""
     marks: list[TimelineMark]
-    """In order of time."""
+    """Marks in order of time."""
 
 
 class TimelineDocument(TimelineHead):
@@ -99,7 +101,7 @@ def head_of(
 
 
 def document_of(head: TimelineHead, rows: Iterable[LaneRow | BandRow | None]) -> TimelineDocument:
-    """Return the whole document, for callers that have nothing else to do meanwhile."""
+    """Return the whole document, for callers that need not yield to other work."""
     return TimelineDocument.model_validate(
         head.model_dump() | {"rows": [row.model_dump() for row in rows if row is not None]}
     )

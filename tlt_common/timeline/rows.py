@@ -1,8 +1,7 @@
 """
-Rows of a timeline: a lane shows one worker, a band many.
+Rows of a timeline: a lane shows one worker, a band several.
 
-Both yield None whenever about STEP_CHANGES changes have been looked at, so that a caller can let other work run in
-between.
+Both yield None after about STEP_CHANGES changes each, so that a caller can let other work run in between.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ def lanes(tracks: Sequence[str], track_of: Callable[[str], WorkerTrack], window:
     Args:
         tracks: The workers.
         track_of: Returns a worker's track.
-        window: What is shown.
+        window: The displayed window.
     """
     for name in tracks:
         track = track_of(name)
@@ -46,14 +45,14 @@ def bands(
     max_changes: int = MAX_CHANGES,
 ) -> Iterator[BandRow | None]:
     """
-    Yield this many rows, each of as many workers: in each column, the shares of their time in each state, in percent.
+    Yield this many rows, each of as many workers: in each column, the shares of their time by state, in percent.
 
     Args:
         tracks: The workers, no fewer than rows.
         track_of: Returns a worker's track.
-        window: What is shown.
-        rows: How many.
-        max_changes: See MAX_CHANGES; each row has its part.
+        window: The displayed window.
+        rows: Number of rows.
+        max_changes: See MAX_CHANGES; divided equally among the rows.
     """
     for row in range(rows):
         names = tracks[len(tracks) * row // rows : len(tracks) * (row + 1) // rows]
@@ -72,7 +71,7 @@ def bands(
 
 
 def runs_of(track: WorkerTrack, window: Window) -> list[tuple[int, int]]:
-    """Return a worker's states as runs of columns: in each column the one that lasts longest, of equals the first."""
+    """Return a worker's states as runs of columns: in each column the longest state, or the first of equals."""
     runs: list[tuple[int, int]] = []
     held: dict[int, float] = {}
     column = 0

@@ -1,4 +1,4 @@
-"""The states of one worker over time, and the columns in which they are shown."""
+"""The states of one worker over time, and the columns that display them."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A span of time in equal columns. Times are Unix seconds."""
+    """A time span divided into equal columns. Times are Unix seconds."""
 
     from_s: float
     to_s: float
@@ -22,7 +22,7 @@ class Window:
         return (self.to_s - self.from_s) / self.columns
 
     def column_of(self, at_s: float) -> float:
-        """Return where a time is, in columns; below 0 or above `columns` if outside."""
+        """Return the position of a time in columns; below 0 or above `columns` if it is outside."""
         return (at_s - self.from_s) * (self.columns / (self.to_s - self.from_s))
 
 
@@ -31,26 +31,26 @@ class WorkerTrack:
     """
     The states of one worker over time.
 
-    Sequences may be those in which a caller goes on recording: they are read only while a function of this package
-    runs, never between two items that one yields.
+    The sequences may still be growing: they are read only while a function of this package runs, never between two
+    yielded items.
     """
 
     label: str
     devices: int
     times_s: Sequence[float]
-    """When it changed its state, in Unix seconds, never falling."""
+    """Times of its changes of state in Unix seconds, ascending."""
     states: Sequence[int]
-    """What it changed to each time, as places in `STATES`."""
+    """State after each change, as index into `STATES`."""
     until_s: float
-    """Time up to which this is known."""
+    """Time up to which the track is known."""
 
     def changes_in(self, window: Window) -> int:
-        """Return how often the state changed within a window."""
+        """Return the number of changes within a window."""
         first = bisect_right(self.times_s, window.from_s)
         return max(0, bisect_left(self.times_s, min(window.to_s, self.until_s)) - first)
 
     def only_state(self, window: Window) -> int | None:
-        """Return the state that holds in all of a window; None: there is none."""
+        """Return the state that holds throughout a window, or None."""
         place = bisect_right(self.times_s, window.from_s)
         if not place or self.until_s < window.to_s:
             return None
@@ -59,7 +59,7 @@ class WorkerTrack:
         return self.states[place - 1]
 
     def spans(self, window: Window) -> Iterator[tuple[int, float, float]]:
-        """Yield states with their begin and end in columns, in order; they fill the window, with UNKNOWN in gaps."""
+        """Yield states with their start and end in columns, in order. They fill the window, with UNKNOWN in gaps."""
         first = bisect_right(self.times_s, window.from_s)
         last = bisect_left(self.times_s, min(window.to_s, self.until_s))
         state, begin = (self.states[first - 1] if first else UNKNOWN), 0.0
@@ -75,7 +75,7 @@ class WorkerTrack:
             yield UNKNOWN, end, float(window.columns)
 
     def states_at(self, times_s: Sequence[float]) -> list[int]:
-        """Return the states at some times."""
+        """Return the states at given times."""
         known = self.states
         return [
             known[place - 1] if (place := bisect_right(self.times_s, at_s)) and at_s <= self.until_s else UNKNOWN

@@ -1,8 +1,8 @@
 """
-Tensors of checkpoints in safetensors files: as streams of pieces, of which only headers and raw bytes are read, or some
-of them whole.
+Tensors of checkpoints in safetensors files: streams of pieces, of which only headers and raw bytes are read, or single
+whole tensors.
 
-Imports neither torch nor safetensors, but for `read_tensors`.
+Only `read_tensors` imports torch and safetensors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ def pieces(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> I
 
 def entries_in(directory: Path) -> tuple[Piece, ...]:
     """
-    Return the tensors of a checkpoint, each whole, in order of file name and position. Reads headers only.
+    Return the whole tensors of a checkpoint, in order of file name and position. Reads headers only.
 
     Raises:
         OSError: A file cannot be read.
@@ -48,10 +48,10 @@ def entries_in(directory: Path) -> tuple[Piece, ...]:
 
 def read_tensors(directory: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """
-    Read some tensors of a checkpoint as torch's, once it is known that it has all of them in these shapes.
+    Read some tensors of a checkpoint as torch tensors, after checking that all exist with these shapes.
 
     Raises:
-        WeightsError: One, which the message names, is missing or of another shape; also as for `entries_in`.
+        WeightsError: A tensor, which the message names, is missing or of another shape; also as for `entries_in`.
         WeightsUnreadableError: A file cannot be read.
     """
     from safetensors import SafetensorError, safe_open

@@ -1,8 +1,8 @@
 """
-Digests of weights, to tell whether two updates have the same content.
+Digests of weights, which show whether two updates have the same content.
 
-They detect mistakes and damage, not malice: whoever may update weights is authenticated. XXH3 is therefore enough, and
-costs less than copying the bytes once (30 GB/s on one core, against 1.3 for BLAKE2).
+They detect mistakes and corruption, not attacks, since callers that update weights are authenticated. XXH3 therefore
+suffices and costs less than copying the bytes once (30 GB/s on one core, compared to 1.3 GB/s for BLAKE2).
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ deliver it to every worker an additional time."""
 
 
 class TensorDigest:
-    """Digest of a stream of tensors. Depends neither on their order nor on how they are cut into pieces."""
+    """Digest of a stream of tensors. Independent of their order and of how they are split into pieces."""
 
     def __init__(self) -> None:
         self._tensors: dict[str, tuple[str, xxhash.xxh3_128]] = {}
@@ -62,7 +62,7 @@ def files_digest(directory: Path) -> str:
 
 
 def contradict(one: str, other: str) -> bool:
-    """Return whether two digests prove that contents differ; digests of different kinds prove nothing."""
+    """Return whether two digests prove that contents differ. Digests of different kinds prove nothing."""
     return one != other and one.partition(":")[0] == other.partition(":")[0]
 
 

@@ -1,14 +1,14 @@
 """
-The two spellings in which the experts of a layer are sent. Pure.
+The two layouts in which the experts of a layer are sent. Pure.
 
-transformers 5 holds them stacked, and `state_dict()` returns them so: `mlp.experts.gate_up_proj` [E, 2I, H] and
-`mlp.experts.down_proj` [E, H, I]. Checkpoints have them apart, as `save_pretrained` and Megatron's exporters write
-them: `mlp.experts.N.gate_proj.weight` [I, H], `up_proj.weight` [I, H], `down_proj.weight` [H, I]. Every tensor of the
-second spelling is a contiguous part of one of the first, so the same bytes have both names and nothing is copied.
+transformers 5 holds them stacked, as `state_dict()` returns them: `mlp.experts.gate_up_proj` [E, 2I, H] and
+`mlp.experts.down_proj` [E, H, I]. Checkpoints hold them individually, as `save_pretrained` and Megatron's exporters
+write them: `mlp.experts.N.gate_proj.weight` [I, H], `up_proj.weight` [I, H], `down_proj.weight` [H, I]. Every tensor of
+the second layout is a contiguous part of one of the first, so the same bytes serve for both and nothing is copied.
 Sources: `qwen2_moe` in transformers/conversion_mapping.py; `load_weights` of qwen3_moe, glm4_moe and gpt_oss in SGLang.
 
-SGLang's classes for `SERVED_APART` know the names of the second only, and skip the others without a word. gpt-oss is
-stacked in both, in a layout of its own: transposed, gate and up interleaved, with biases.
+SGLang's classes for `SERVED_APART` only know the names of the second layout and silently skip the others. gpt-oss is
+always stacked, in its own layout: transposed, gate and up interleaved, with biases.
 """
 
 import re
@@ -28,27 +28,27 @@ _PROJECTIONS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_pr
 
 
 def are_served_apart(config: Mapping[str, Any]) -> bool:
-    """Return whether SGLang loads the experts of a model with this config.json apart."""
+    """Return whether SGLang loads the experts of a model with this config.json individually."""
     return config.get("model_type") in SERVED_APART
 
 
 def is_stacked(name: str) -> bool:
-    """Return whether a tensor has the experts of a layer."""
+    """Return whether a tensor holds all experts of a layer."""
     return _STACKED.fullmatch(name) is not None
 
 
 def is_apart(name: str) -> bool:
-    """Return whether a tensor is of one expert."""
+    """Return whether a tensor belongs to a single expert."""
     return _APART.fullmatch(name) is not None
 
 
 def parts_of(name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """
-    Return the names of the parts of a stacked tensor and the shape that they share, in the order of their elements,
-    which follow each other; none if it is not stacked.
+    Return the names and common shape of the parts of a stacked tensor, in the order of their elements; none if it is
+    not stacked.
 
     Raises:
-        WeightsError: It has not the dimensions of a stack.
+        WeightsError: The tensor does not have the dimensions of a stack.
     """
     if (found := _STACKED.fullmatch(name)) is None:
         return {}
@@ -61,7 +61,7 @@ def parts_of(name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
 
 
 def stack_shape(name: str, known: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Return the shape of a stacked tensor of experts whose shapes apart are `known`; None if there are none."""
+    """Return the shape of a stacked tensor of experts whose individual shapes are `known`; None if there are none."""
     if (found := _STACKED.fullmatch(name)) is None:
         return None
     experts, projections = found[1], _PROJECTIONS[found[2]]
@@ -76,10 +76,10 @@ def stack_shape(name: str, known: Mapping[str, tuple[int, ...]]) -> tuple[int, .
 
 def require_one_spelling(names: Iterable[str]) -> None:
     """
-    Check that experts are sent in one spelling: nobody means to send both, and part of one would be lost.
+    Check that experts are sent in one layout: with a mixture, part of one would be lost.
 
     Raises:
-        WeightsError: They are not; names a tensor of each.
+        WeightsError: They are sent in both; the message names a tensor of each.
     """
     stacked = apart = ""
     for name in names:
@@ -95,15 +95,15 @@ def require_stacks(
     shapes: Iterable[tuple[str, tuple[int, ...]]], known: Mapping[str, tuple[int, ...]], *, whose: str
 ) -> None:
     """
-    Check that stacked tensors are stacks of the experts that are known, all of them.
+    Check that stacked tensors hold exactly the known experts.
 
     Args:
-        shapes: Names and shapes of tensors; those that are not stacked are not looked at.
-        known: Shapes of the experts apart, by name.
-        whose: Who has these experts, for messages.
+        shapes: Names and shapes of tensors; those that are not stacked are ignored.
+        known: Shapes of the individual experts, by name.
+        whose: Owner of these experts, for messages.
 
     Raises:
-        WeightsError: One is not; names it.
+        WeightsError: A stacked tensor does not; the message names it.
     """
     for name, shape in shapes:
         if (wanted := stack_shape(name, known)) is not None and shape != wanted:
@@ -115,10 +115,10 @@ def require_stacks(
 
 def entries_apart(entries: Iterable[Piece]) -> Iterator[Piece]:
     """
-    Yield tensors in files with experts apart: a stacked tensor as the parts of its bytes.
+    Yield tensors in files with stacked experts split into parts of their bytes.
 
     Raises:
-        WeightsError: A stacked tensor has not the dimensions of one.
+        WeightsError: A stacked tensor does not have the dimensions of a stack.
     """
     for entry in entries:
         parts = parts_of(entry.name, entry.shape)

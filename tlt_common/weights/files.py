@@ -1,4 +1,4 @@
-"""Which files of a directory are its weights: those that SGLang reads, or an error where it would read a mixture."""
+"""Weight files of a directory: those that SGLang reads, or an error if it would read a mixture."""
 
 import json
 import re
@@ -18,12 +18,12 @@ _PICKLED = (".bin", ".pt", ".pth")
 
 def weight_files(directory: Path) -> tuple[Path, ...]:
     """
-    Return the safetensors files that are the weights of a checkpoint, in order of their names.
+    Return the safetensors files of a checkpoint, sorted by name.
 
     Raises:
         OSError: The directory cannot be read.
-        WeightsError: Which files those are is ambiguous.
-        WeightsUnreadableError: There is none, or one is missing.
+        WeightsError: It is ambiguous which files are weights.
+        WeightsUnreadableError: There are none, or one is missing.
     """
     paths = list(directory.iterdir()) if directory.is_dir() else []
     names = [path.name for path in paths]
@@ -34,7 +34,7 @@ def weight_files(directory: Path) -> tuple[Path, ...]:
 
 def chosen(names: Collection[str], read_index: Callable[[], bytes], *, where: str) -> list[str]:
     """
-    Return the names of the files that are weights, sorted.
+    Return the names of the weight files, sorted.
 
     Args:
         names: All names in the directory.

@@ -1,7 +1,7 @@
 """
-Hard links to another process's spool, so that processes on one machine hold the same weights once.
+Hard links to another process's spool, so that processes on one machine store the same weights once.
 
-A link is a name of its own: the file stays when its owner deletes the spool. It is only ever opened for reading.
+A link is an independent name: the file stays when its owner deletes the spool. It is only ever opened for reading.
 """
 
 import os
@@ -15,7 +15,7 @@ from tlt_common.weights.locked_directory import PREFIX, LockedDirectory
 
 
 def described(file: Path) -> SpoolFile | None:
-    """Return what others need to link a file; None if it is gone. Blocks on the disk."""
+    """Return the information that others need to link a file; None if it is gone. Blocks on the disk."""
     try:
         path = file.resolve(strict=True)
         found = path.stat()

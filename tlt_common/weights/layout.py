@@ -1,4 +1,4 @@
-"""Where the tensors of a stream are placed in a safetensors file. Pure: whoever knows the pieces knows the file."""
+"""Layout of a stream's tensors in a safetensors file. Pure: the pieces determine the file."""
 
 import json
 import math
@@ -31,7 +31,7 @@ class _Entry:
 
 class SpoolLayout:
     """
-    Tensors one after the other, in the order of their first pieces.
+    Tensors in sequence, in the order of their first pieces.
 
     Pieces of a tensor must be placed in order; tensors may be interleaved.
     """
@@ -59,12 +59,12 @@ class SpoolLayout:
         return 8 + HEADER_BYTES + entry.start + entry.placed
 
     def place(self, piece: TensorChunk | WrittenPiece) -> None:
-        """Note that a piece is at its position."""
+        """Record that a piece was written at its position."""
         self._entries[piece.name].placed += piece.size_bytes
 
     def header(self) -> bytes:
         """
-        Return the beginning of the file, up to the first tensor.
+        Return the start of the file, up to the first tensor.
 
         Raises:
             WeightsError: There is no tensor, one is incomplete, or there are too many for the header.

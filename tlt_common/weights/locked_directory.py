@@ -1,7 +1,7 @@
 """
-Directories of weights on which processes hold a lock, so that what dead processes left behind can be told apart.
+Locked directories of weights, so that leftovers of dead processes can be detected.
 
-The kernel releases the lock of a process that ends, however it ends.
+The kernel releases the lock when the process ends, for whatever reason.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ class LockedDirectory:
             self._descriptor = None
 
     def remove(self) -> None:
-        """Delete the directory soon, or at once without an event loop. Repeating it does nothing."""
+        """Delete the directory soon, or immediately without an event loop. Idempotent."""
         if not self._is_removed:
             self._is_removed = True
             remove_beside(self.directory.parent, self._remove)
@@ -80,7 +80,7 @@ def sweep(parent: Path) -> None:
 
 @contextmanager
 def _exclusive(parent: Path) -> Iterator[None]:
-    """Keep other processes from taking over a directory that was created but is not locked yet."""
+    """Prevent other processes from taking over a directory that was created but is not locked yet."""
     descriptor = os.open(parent / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

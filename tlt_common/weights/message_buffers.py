@@ -1,4 +1,4 @@
-"""How malloc treats the buffers of large messages."""
+"""Configures malloc for buffers of large messages."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ LARGEST_BYTES = 32 * 2**20 - 2**16
 @cache
 def keep_message_buffers() -> None:
     """
-    Let malloc keep freed buffers of messages for the next ones, up to 64 MiB per thread pool.
+    Make malloc keep freed message buffers for reuse, up to 64 MiB per thread pool.
 
     By default glibc returns each freed piece of 4 MiB to the kernel, which clears and maps all its pages again for the
     next one: half the CPU time of sending or receiving weights. Freeing one large block raises both of its dynamic

@@ -1,4 +1,4 @@
-"""The pieces of a release in the order in which they arrived, read by any number of followers while more arrive."""
+"""Pieces of a release in order of arrival, which any number of followers can read while more arrive."""
 
 import asyncio
 from collections import OrderedDict
@@ -21,7 +21,7 @@ class PieceLog:
     A growing list of pieces. Belongs to one event loop.
 
     All workers that receive a release from each other have its pieces in the same order, so that a follower can
-    continue at another one at the number it has reached.
+    continue at another worker with the next number.
 
     Attributes:
         file: The spool's file with all pieces; None if they are in files that are not ours.
@@ -49,16 +49,16 @@ class PieceLog:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no more pieces follow."""
+        """Whether the log is complete."""
         return self._is_complete
 
     @property
     def end(self) -> ReleaseEnd:
-        """The end of the release, once it is complete."""
+        """The end of the release; None until it is complete."""
         return ReleaseEnd(pieces=len(self._pieces), digest=self._digest)
 
     def append(self, piece: Piece, chunk: TensorChunk | None = None) -> None:
-        """Add the next piece, and its content if that is in memory."""
+        """Append a piece, and its content if it is in memory."""
         if chunk is not None:
             self._recent[len(self._pieces)] = chunk
             if len(self._recent) > RECENT_PIECES:
@@ -74,17 +74,17 @@ class PieceLog:
         self._notify()
 
     def fail(self, why: str) -> None:
-        """End all followers with an error: the rest of the release will not arrive."""
+        """End all followers with an error, since the rest of the release will not arrive."""
         self._failure = why
         self._recent.clear()
         self._notify()
 
     async def follow(self, from_piece: int = 0) -> AsyncIterator[TensorChunk]:
         """
-        Yield the content of pieces from number `from_piece` on, waiting for those that have not arrived.
+        Yield the content of pieces from number `from_piece` on, waiting for pieces that have not arrived.
 
         Raises:
-            UnavailableError: The rest will not arrive, or the file cannot be read any more.
+            UnavailableError: The rest will not arrive, or the file can no longer be read.
         """
         keep_message_buffers()
         number = from_piece
@@ -94,7 +94,7 @@ class PieceLog:
 
     async def written(self) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
         """
-        Yield the form of all pieces as they are written to the file, then the end of the release.
+        Yield descriptions of all pieces as they are written to the file, then the end of the release.
 
         Raises:
             UnavailableError: The rest will not arrive.
@@ -113,7 +113,10 @@ class PieceLog:
         yield self.end
 
     async def offer(self) -> SpoolFile | None:
-        """Return what others on this machine need to link the file; None if it is not ours, or gone."""
+        """
+        Return the information that others on this machine need to link the file; None if it is another process's, or
+        gone.
+        """
         return await on_disk(described, self.file) if self.file is not None else None
 
     async def until_complete(self) -> None:
@@ -129,7 +132,7 @@ class PieceLog:
             await self._changed.wait()
 
     async def _has(self, number: int) -> bool:
-        """Wait for a piece; return False if there is none of this number. Of a log that has failed, the file goes."""
+        """Wait for a piece; return False if the log ends before it. A failed log has no file any more."""
         while not self._failure:
             if number < len(self._pieces):
                 return True

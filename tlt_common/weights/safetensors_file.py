@@ -1,5 +1,5 @@
 """
-Headers of safetensors files, from anybody. Nothing is allocated that the file does not hold.
+Headers of safetensors files from untrusted sources. Never allocates more than the file holds.
 
 The rules are those of the format's own library (https://github.com/huggingface/safetensors#format): at most 100 MB of
 header, names once, data without gaps or overlap, and nothing after it.
@@ -29,7 +29,7 @@ DTYPE_BYTES: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Where a tensor, or a part of one, is in a safetensors file."""
+    """Location of a tensor, or of a part of it, in a safetensors file."""
 
     file: Path
     position: int
@@ -38,7 +38,7 @@ class Piece:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    """Of the whole tensor."""
+    """Shape of the whole tensor."""
     offset_bytes: int = 0
     """Byte offset in the tensor."""
 
@@ -64,11 +64,11 @@ class Piece:
 
 def entries_of(file: Path) -> tuple[Piece, ...]:
     """
-    Return the tensors of a file, each whole, in the order of their data. Reads only the header.
+    Return the whole tensors of a file in the order of their data. Reads the header only.
 
     Raises:
         OSError: The file cannot be read.
-        WeightsError: It is not a whole safetensors file.
+        WeightsError: It is not a complete safetensors file.
     """
     with file.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -148,7 +148,7 @@ def _are_counts(found: object) -> bool:
 
 
 def _bytes(dtype: str, shape: list[int], *, limit: int) -> int:
-    """Return the bytes of a tensor; more than `limit` if it has more."""
+    """Return the bytes of a tensor, or any number above `limit` if it is larger."""
     if 0 in shape:
         return 0
     total = DTYPE_BYTES[dtype]

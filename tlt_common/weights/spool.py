@@ -1,4 +1,4 @@
-"""A release in a safetensors file of ours: written piece by piece, or linked while another process writes it."""
+"""A release in a safetensors file: written piece by piece, or linked while another process writes it."""
 
 import asyncio
 import os
@@ -37,18 +37,19 @@ class Spool:
     """
     A new directory with one `model.safetensors`, which is a release once it is complete.
 
-    Tensors are written to the file (`receive`). Or the file is linked to that of another process on this machine, which
-    says what it has written (`receive_written`): nothing is copied, and the digest is the owner's. Pieces of a tensor
-    must arrive in order; tensors may be interleaved. What has arrived can be followed through `log` meanwhile.
+    Tensors are written to the file (`receive`). Alternatively, the file is a link to another process's file on this
+    machine, whose owner reports the written pieces (`receive_written`): nothing is copied, and the digest is the
+    owner's. Pieces of a tensor must arrive in order; tensors may be interleaved. Arrived pieces can be followed through
+    `log`.
 
     `write`, `complete` and `remove` block on the disk and raise OSError if it fails or is full: call them in a thread.
     The others raise WeightsUnreadableError instead.
 
     Args:
-        parent: Where the directory is created.
+        parent: Parent of the directory.
         max_bytes: Maximum size of all tensors.
-        check: Looks at each piece in a thread, and raises WeightsError if it is none that is accepted.
-        source: The file to link; None: tensors are written.
+        check: Checks each piece in a thread and raises WeightsError if it is not accepted.
+        source: The file to link; None to write tensors.
 
     Attributes:
         locked: The directory and the lock on it.
@@ -86,7 +87,7 @@ class Spool:
         source: SpoolFile | None = None,
     ) -> "Spool":
         """
-        Create a spool. A call that is cancelled leaves none.
+        Create a spool. A cancelled call leaves none behind.
 
         Raises:
             WeightsUnreadableError: The disk is full or fails, or as for `link`.
@@ -114,12 +115,12 @@ class Spool:
 
     @property
     def digest(self) -> str:
-        """Digest of the tensors that have arrived; of a linked file only once all have."""
+        """Digest of the tensors that have arrived; for a linked file, only once it is complete."""
         return self._owners_digest if self.is_linked else self._digest.value
 
     async def receive(self, tensors: AsyncIterator[TensorChunk], *, skip: int = 0, idle_s: float = IDLE_S) -> None:
         """
-        Write tensors to the end of the stream, omitting the first `skip` pieces. Does not finish the spool.
+        Write tensors until the stream ends, omitting the first `skip` pieces. Does not finish the spool.
 
         Raises:
             WeightsError: As for `write`.
@@ -143,7 +144,7 @@ class Spool:
 
     async def receive_written(self, parts: AsyncIterator[WrittenPiece | ReleaseEnd], *, idle_s: float = IDLE_S) -> None:
         """
-        Follow the owner of the linked file to the end of the release. Does not finish the spool.
+        Follow the owner of the linked file until the release ends. Does not finish the spool.
 
         Raises:
             WeightsError: A piece does not continue its tensor, exceeds the maximum size, or as for `check`.
@@ -199,11 +200,11 @@ class Spool:
 
     def complete(self) -> int:
         """
-        Write the header and close the file, or check that its owner has; return the total bytes of all tensors.
+        Write the header and close the file, or check that its owner did; return the total bytes of all tensors.
 
         Raises:
             WeightsError: There is no tensor, one is incomplete, or there are too many for the header.
-            WeightsUnreadableError: The header of a linked file is another, or the file is too short.
+            WeightsUnreadableError: The header of a linked file differs, or the file is too short.
         """
         header = self._layout.header()
         if self._output is None:
@@ -215,7 +216,7 @@ class Spool:
         return self._layout.size_bytes
 
     def remove(self) -> None:
-        """Delete the directory soon, or at once without an event loop. Repeating it does nothing."""
+        """Delete the directory soon, or immediately without an event loop. Idempotent."""
         remove_beside(self.directory.parent, self._remove)
 
     def _remove(self) -> None:
@@ -263,7 +264,7 @@ async def _next(stream: AsyncIterator[Part], idle_s: float) -> Part | None:
 
 
 def _abandoned(creating: asyncio.Future[Spool]) -> None:
-    """Delete a spool that was created after its caller had been cancelled."""
+    """Delete a spool that was created after its caller was cancelled."""
     if not creating.cancelled() and creating.exception() is None:
         creating.result().remove()
 

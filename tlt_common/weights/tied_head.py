@@ -1,4 +1,4 @@
-"""Whether a model's output head is its embedding."""
+"""Detects models whose output head is tied to the embedding."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ def is_tied(config: Mapping[str, Any]) -> bool:
     """
     Return whether a `config.json` ties the head to the embedding, as transformers and SGLang read it.
 
-    Configurations are written without what is the default of their family, and those of a model with several parts may
-    say it only of the part that reads text. Imports transformers for a family whose configuration does not say it.
+    Configurations omit defaults of their family, and those of multi-part models may specify it for the text part only.
+    Imports transformers if the configuration does not specify it.
     """
     text = config.get("text_config")
     for part in (config, text if isinstance(text, Mapping) else {}):

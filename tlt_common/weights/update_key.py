@@ -1,4 +1,4 @@
-"""Idempotency keys of weight updates, and other numbers that rise across processes."""
+"""Idempotency keys of weight updates, and other numbers that increase across processes."""
 
 import secrets
 import threading
@@ -6,7 +6,7 @@ import time
 
 
 class _Nanoseconds:
-    """Unix time that only rises within a process, also when somebody sets the clock back."""
+    """Unix time that never decreases within a process, even if the clock is set back."""
 
     def __init__(self) -> None:
         self._newest = 0
@@ -24,15 +24,15 @@ _nanoseconds = _Nanoseconds()
 
 def rising() -> int:
     """
-    Return a number greater than those that this process returned earlier; and than those of other processes, as far as
-    their clocks agree.
+    Return a number greater than all that this process returned earlier and, as far as clocks agree, than those of other
+    processes.
     """
     return _nanoseconds.next()
 
 
 def generated_key() -> str:
     """
-    Return a new key. Greater than those that this process generated earlier, so that the later of two updates of a
-    version wins; and than those of other processes, as far as their clocks agree.
+    Return a new key. It is greater than all that this process generated earlier, so that the later of two updates of a
+    version wins and, as far as clocks agree, than those of other processes.
     """
     return f"{_nanoseconds.next():020d}-{secrets.token_hex(4)}"

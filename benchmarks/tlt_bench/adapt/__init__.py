@@ -1,1 +1,1 @@
-"""How fast a drafter learns, and how well it follows a policy whose prompts change."""
+"""Measures how fast a drafter learns and how well it follows a policy whose prompts change."""

@@ -14,11 +14,11 @@ def adapt(
     ] = None,
 ) -> None:
     """
-    Measure how fast a drafter learns, and how far it follows a policy whose prompts change: up to half an hour.
+    Measure how fast a drafter learns and how well it follows a policy whose prompts change. Takes up to half an hour.
 
-    Device seconds from scratch to accept lengths of 4 and 5, against the recipe that trainers used at first. After a
-    change of prompts: the frozen drafter, the same after one tail of training, and one trained offline. What
-    a request waits for responses to the next prompts that are generated ahead.
+    Measures device seconds from scratch to accept lengths of 4 and 5, compared to the trainers' first recipe. After a
+    change of prompts: the accept length of the frozen drafter, of the same drafter after one tail of training, and of
+    one trained offline. Also the delay that responses generated ahead cause for a request.
     """
     from tlt_bench.adapt.command import PARTS, measure
     from tlt_bench.engines.prepare import check_parts

@@ -1,4 +1,4 @@
-"""`tlt bench adapt`."""
+"""Implementation of `tlt bench adapt`."""
 
 import torch
 
@@ -44,7 +44,7 @@ def measure(parts: tuple[str, ...] = PARTS) -> Result:
 
 
 def _learning(found: Figures, policy: Policy) -> None:
-    """Measure the device seconds from scratch to each accept length, with the present recipe and the one before."""
+    """Measure the device seconds from scratch to each accept length, with the current recipe and the previous one."""
     log("sampling 288 responses to 96 prompts")
     frames = policy.frames(DEFAULT_MIX, prompts=96, samples=3, seed=10_000_000)
     held_out = policy.frames(DEFAULT_MIX, prompts=24, samples=1, seed=20_000_000)
@@ -69,7 +69,7 @@ def _learning(found: Figures, policy: Policy) -> None:
 
 
 def _shift(found: Figures, policy: Policy) -> None:
-    """Train on small problems, then for one tail, when the responses of a step with larger ones have joined them."""
+    """Train on small problems, then for one tail that also has the responses of a step with larger problems."""
     torch.set_num_threads(2)
     log("sampling small problems, and steps with larger ones")
     small = policy.frames(SMALL, prompts=256, samples=2, seed=30_000_000)

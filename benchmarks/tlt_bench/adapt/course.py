@@ -1,4 +1,4 @@
-"""A course of training: one learner, the device seconds it has used, and its score on held-out prompts."""
+"""A training run: a learner, its device seconds, and its scores on held-out prompts."""
 
 import random
 import time
@@ -24,7 +24,7 @@ SCORE_EVERY_TOKENS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to train; None: as trainers do."""
+    """Training recipe; None stands for the trainers' default."""
 
     passes: int | None = None
     regression_weight: float | None = None
@@ -32,10 +32,10 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoursePoint:
-    """A score on the way."""
+    """An intermediate score."""
 
     seconds: float
-    """Seconds that the device's thread computed."""
+    """Seconds of computation in the device's thread."""
     accept_length: float
 
 
@@ -44,12 +44,12 @@ NOW = Recipe()
 
 class Course:
     """
-    A learner on one thread, and its way.
+    A learner on one thread, with its scores.
 
     Args:
-        held_out: Frames to score on.
-        recipe: How to train.
-        weights: Drafter to begin with; None: from scratch.
+        held_out: Frames for scoring.
+        recipe: Training recipe.
+        weights: Initial drafter; None trains from scratch.
         seed: Seed of the order of the data.
     """
 
@@ -80,7 +80,7 @@ class Course:
         tokens: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Train on frames, as often as it takes, or on what is drawn, for so many states or device seconds."""
+        """Train on frames, repeating them as needed, or on drawn ones, for a number of states or device seconds."""
         until_tokens = None if tokens is None else self.learner.counters.tokens + tokens
         until_s = None if seconds is None else self.seconds + seconds
         while True:
@@ -95,7 +95,7 @@ class Course:
                 self.seconds += time.thread_time() - began_s
 
     def climb(self, frames: Frames, goals: Sequence[float], *, max_tokens: int) -> list[CoursePoint]:
-        """Train until the last goal is reached, or `max_tokens`; return the scores on the way."""
+        """Train until the last goal or `max_tokens` is reached; return the scores on the way."""
         way = [CoursePoint(seconds=0.0, accept_length=self.score())]
         while way[-1].accept_length < goals[-1] and self.learner.counters.tokens < max_tokens:
             self.train(frames, tokens=SCORE_EVERY_TOKENS)
@@ -105,7 +105,7 @@ class Course:
 
 
 def seconds_to(goal: float, way: Sequence[CoursePoint]) -> float | None:
-    """Return when an accept length was first reached, interpolated between two scores; None: it was not."""
+    """Return when an accept length was first reached, interpolated between two scores, or None."""
     for before, after in pairwise(way):
         if after.accept_length >= goal:
             rise = after.accept_length - before.accept_length

@@ -42,6 +42,6 @@ class Policy:
 
 
 def packs(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -> list[Pack]:
-    """Return the frames in packs of at most `max_tokens` states, in random order, longer ones cut as trainers do."""
+    """Return the frames in packs of at most `max_tokens` states, in random order, with longer ones cut."""
     windows = [window for frame in frames for window in cut(frame, max_tokens) if scored_count(window.header) > 0]
     return [collate(group, CPU) for group in plan(windows, max_tokens, rng)]

@@ -1,4 +1,4 @@
-"""Time to the first tokens of requests that find responses to announced prompts running ahead, and of others."""
+"""Time to first token of requests while responses to announced prompts run ahead, compared to requests without them."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ QUIET_S = 0.7
 
 
 class _Bench:
-    """The parts of a worker that requests and announcements pass, around a real engine that is lent throughout."""
+    """The parts of a worker that requests and announcements pass through, around a real engine that is always lent."""
 
     def __init__(self, engine: SglangEngine, info: EngineInfo) -> None:
         self.slots, version = info.max_running, PolicyVersion(0)
@@ -51,7 +51,7 @@ class _Bench:
         self.running = self._ahead.run()
 
     async def waited_s(self, side: str, count: int, rng: random.Random) -> float:
-        """Return the seconds until each of so many requests at once has its first token."""
+        """Return the seconds until each of this many concurrent requests has its first token."""
         self._activity.set_tenancy(Tenancy.TRAINING)
         if side == "ahead":
             self._ahead.announce("", self._prompts(self.slots, LONG))
@@ -63,7 +63,7 @@ class _Bench:
         return max(waits)
 
     async def round_s(self, count: int) -> float:
-        """Return the median duration of a round of so many requests."""
+        """Return the median duration of a round of this many requests."""
         at_s = list[float]()
         first, *others = self._prompts(count, SamplingParams(max_new_tokens=120, ignore_eos=True))
         rest = [asyncio.ensure_future(self._first_token_s(prompt)) for prompt in others]

@@ -1,5 +1,5 @@
 """
-What speculation costs and gains in one engine: `tlt bench engine`, `rounds`, `switch` and `trace`.
+Cost and benefit of speculation in one engine: `tlt bench engine`, `rounds`, `switch` and `trace`.
 
-`cli` uses `engine`, `rounds`, `switch` and `recording`; nothing else is for others.
+`cli` uses `engine`, `rounds`, `switch` and `recording`; everything else is internal.
 """

@@ -1,4 +1,4 @@
-"""Whole rollouts with a long tail: the bandit against every fixed arm, and retrieval alone and under the bandit."""
+"""Whole rollouts with a long tail: the bandit compared to every fixed arm, and retrieval alone and under the bandit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The bandit and each of its arms against off, by batch size: what choosing costs where nothing is to be gained."""
+"""
+The bandit and each of its arms compared to off, by batch size, which shows the cost of choosing where speculation does
+not pay.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +24,10 @@ class BatchesPlan:
     tokens: dict[int, int]
     repeats: int
     warm_tokens: int
-    """Of responses before the measured ones, by which the bandit knows its arms: it meets a drafter once, and decodes
-    with it for minutes."""
+    """
+    Tokens of a response before the measured ones, during which the bandit learns its arms: in production it meets a
+    drafter once and decodes with it for minutes.
+    """
 
 
 COMPARED = 6
@@ -42,7 +47,7 @@ async def measure_batches(
         engine: A running engine with these arms.
         arms: Arms; `off` among them.
         plan: Amount of measurement.
-        trace: Reads the engine's trace, for `bandit_over_off_same_pace_bs…`; None: the engine writes none.
+        trace: Reads the engine's trace, for `bandit_over_off_same_pace_bs…`; None if the engine writes none.
     """
     found, names = Figures(), (BANDIT, *arms)
     repeats = plan.repeats * max(1, COMPARED // len(names))
@@ -89,7 +94,7 @@ async def _timed(
 
 
 def figures_at(batch: int, timings: Mapping[str, Sequence[Timing]]) -> Figures:
-    """Return the figures of one batch size, from timings by name: of the bandit, of off, and of other arms."""
+    """Return the figures of one batch size, given timings by name: of the bandit, of off, and of other arms."""
     found, suffix = Figures(), f"bs{batch}"
     for kind, speed in SPEEDS.items():
         speeds = {name: [speed(each) for each in answers] for name, answers in timings.items()}

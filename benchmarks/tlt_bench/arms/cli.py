@@ -33,10 +33,10 @@ def engine(
     """
     Measure the cost and speedup of the engine's arms, in about 25 minutes on 2 idle cores.
 
-    Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
-    likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8. batches: the
-    bandit and its arms against off by batch size; also with --drafter none. stock: arms against SGLang's own
-    speculation with the same drafter. grid: what a round of each arm costs, in rounds of off.
+    Parts: off compared to an engine without speculation; every arm compared to off; sampled drafts compared to the
+    drafter's most likely tokens; the bandit compared to fixed arms in rollouts with a tail; retrieval in groups of 8.
+    batches: the bandit and its arms compared to off by batch size; also with --drafter none. stock: arms compared to
+    SGLang's own speculation with the same drafter. grid: cost of a round of each arm, in rounds of off.
     """
     from tlt_bench.arms.engine import DEFAULT_PARTS, PARTS, measure
     from tlt_bench.arms.grid import accept_lengths_in
@@ -56,7 +56,11 @@ def switch(
     drafter: DrafterOf = None,
     accept_length: AcceptLength = None,
 ) -> None:
-    """Measure rounds lost and tokens recomputed when speculation is switched with requests in flight: 5 minutes."""
+    """
+    Measure lost rounds and recomputed tokens when speculation is switched with requests in flight.
+
+    Takes 5 minutes.
+    """
     from tlt_bench.arms.switch import measure
     from tlt_bench.engines.prepare import BenchTarget
 
@@ -68,9 +72,9 @@ def rounds(
     json: Json = "-",
 ) -> None:
     """
-    Run the scheduler loop of GPUs on a CPU, and count where its rounds would wait for the device: 2 minutes.
+    Run the scheduler loop of GPUs on a CPU, and count where its rounds would wait for the device. Takes 2 minutes.
 
-    Also compares captured hidden states with transformers', row by row.
+    Also compares captured hidden states to transformers', row by row.
     """
     from tlt_bench.arms.rounds import measure
 
@@ -90,7 +94,7 @@ def trace(
     drafter: DrafterOf = None,
 ) -> None:
     """
-    Record rounds of randomly drawn arms, for `tlt bench tuner --trace`: about 5 minutes.
+    Record rounds of randomly drawn arms, for `tlt bench tuner --trace`. Takes about 5 minutes.
 
     A serving engine tries other arms only when its bandit explores, so a replay of its own trace has little data
     on them.

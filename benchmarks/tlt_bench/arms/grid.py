@@ -1,9 +1,9 @@
 """
-What a round of each arm costs, in rounds of off, over batch sizes: the grids of the TLT paper's Tables 1 and 2.
+Cost of a round of each arm, in rounds of off, by batch size: the grids of the TLT paper's Tables 1 and 2.
 
 A round's cost hardly depends on how many of its drafts are accepted, so it can be measured with random weights. The
-speed of an arm is the accept length that a drafter reaches with it, divided by the cost, which is therefore also the
-accept length at which the arm breaks even.
+speed of an arm is its accept length divided by its cost, which is therefore also the accept length at which the arm
+breaks even.
 """
 
 import json
@@ -43,7 +43,7 @@ def accept_lengths_in(path: Path) -> dict[str, float]:
     Return the accept lengths by arm, at batch 1, in a result of this benchmark.
 
     Raises:
-        ConfigError: The file is no such result.
+        ConfigError: The file is not such a result.
     """
     try:
         figures = json.loads(path.read_text())["figures"]
@@ -64,7 +64,7 @@ async def measure_grid(
     Args:
         engine: A running engine with these arms.
         arms: Arms; `off` among them.
-        accept_lengths: Tokens per round by arm, from a drafter that was trained; arms that are missing have only costs.
+        accept_lengths: Tokens per round by arm, from a trained drafter; missing arms have costs only.
         quick: Whether to run fewer repeats.
     """
     plan = QUICK if quick else FULL

@@ -1,4 +1,4 @@
-"""`tlt bench rounds`: what a GPU's host waits for and launches in a round, and whether captured states are its own."""
+"""`tlt bench rounds`: host waits and launches in a GPU's round, and correctness of captured states."""
 
 import asyncio
 import itertools
@@ -34,9 +34,9 @@ class RoundCase:
 
     name: str
     turns: tuple[str, ...]
-    """Arms in turn."""
+    """Arms to run in turn."""
     counted: str
-    """Arm whose rounds count."""
+    """The arm whose rounds count."""
     seed: int | None = None
     batch: int = BATCH
 
@@ -96,7 +96,7 @@ async def _measure(scratch: Path) -> Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
-    """An engine that writes a line for each round."""
+    """An engine that writes a line per round."""
 
     engine: BenchEngine
     path: Path
@@ -123,7 +123,7 @@ class _Counted:
 
 
 def _counted(lines: Sequence[Mapping[str, Any]], case: RoundCase) -> list[Mapping[str, Any]]:
-    """Return the rounds that count: in steady cases, those behind a round of the same arm and requests."""
+    """Return the rounds that count: in steady cases, those after a round of the same arm and requests."""
     if len(case.turns) > 1:
         return [line for line in lines if line["arm"] == case.counted]
     pairs = itertools.pairwise(lines)
@@ -146,7 +146,7 @@ def _judge(found: Figures, case: RoundCase, lines: Sequence[Mapping[str, Any]]) 
 def _compare(
     found: Figures, case: RoundCase, lines: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Add the launches of a case's rounds beyond those of plain ones, and where they are."""
+    """Add the launches of a case's rounds beyond those of plain rounds, by location."""
     ours, base = _launches(lines), _launches(plain)
     more = [sum(line["launches"].values()) - base.total() for line in lines]
     difference = Counter({place: ours[place] - base[place] for place in {*ours, *base}})
@@ -157,7 +157,7 @@ def _compare(
 
 
 def _launches(lines: Sequence[Mapping[str, Any]]) -> "Counter[str]":
-    """Return the mean launches of rounds, by place."""
+    """Return the mean launches of rounds, by location."""
     places = sum((Counter(line["launches"]) for line in lines), Counter[str]())
     return Counter({place: count / len(lines) for place, count in places.items()})
 

@@ -1,8 +1,8 @@
 """
-The bandit against off on a machine whose speed changes within seconds: round by round, within one run.
+The bandit compared to off on a machine whose speed changes within seconds: round by round, within one run.
 
-Two runs of ten seconds say little where rounds take twice as long for some seconds, and then half. So each round is
-compared with the rounds without drafts of the same run that are nearest to it.
+Two runs of ten seconds are hardly comparable if rounds take twice as long for some seconds, and then half. Each round
+is therefore compared to the nearest rounds without drafts in the same run.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ NEAREST = 5
 
 
 class TraceReader:
-    """Reads what an engine adds to its trace."""
+    """Reads new rounds of an engine's trace."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,9 +33,9 @@ class TraceReader:
 
 def over_off(rounds: Sequence[TracedRound]) -> float | None:
     """
-    Return the speed of these rounds relative to decoding the same tokens without drafts, at the machine's pace then.
+    Return the speed of these rounds relative to decoding the same tokens without drafts, at the machine's current pace.
 
-    None if fewer than NEAREST of them ran without drafts.
+    Returns None if fewer than NEAREST rounds ran without drafts.
     """
     plain = [(place, each.elapsed_s) for place, each in enumerate(rounds) if each.arm == OFF]
     if len(plain) < NEAREST:

@@ -1,4 +1,4 @@
-"""Arms of one engine against off at fixed batch sizes: speed, accept length, and the upper bound of the speedup."""
+"""Arms of one engine compared to off at fixed batch sizes: speed, accept length, and the upper bound of the speedup."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class SpeedPlan:
     tokens: dict[int, int]
     repeats: dict[int, int]
     temperatures: tuple[float | None, ...]
-    """None: the engine's; 0: greedy."""
+    """None for the engine's default; 0 for greedy sampling."""
 
 
 FULL = SpeedPlan(tokens={1: 96, 4: 96, 16: 96}, repeats={1: 4, 4: 3, 16: 2}, temperatures=(None, 0.0))
@@ -98,7 +98,7 @@ def _draft_costs(timings: Mapping[str, Sequence[Timing]]) -> dict[str, float]:
     """
     Return the time that drafting adds to a round of each arm, in units of an off round.
 
-    An n-gram arm verifies as many tokens, but looks them up, so its rounds measure verification alone.
+    An n-gram arm verifies as many tokens but looks them up, so its rounds measure verification only.
     """
     verifying = {arm: f"ngram-{arm_named(arm).draft_tokens - 1}" for arm in timings if arm_named(arm).needs_drafter}
     plain_s = median(each.round_s for each in timings["off"])
@@ -125,7 +125,7 @@ def _sampled(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: st
 def _seeded(
     found: Figures, timings: Mapping[str, Sequence[Timing]], seeded: Mapping[str, Sequence[Timing]], suffix: str
 ) -> None:
-    """Compare the same engine, arm and prompts with a seed for every request against no seeds."""
+    """Compare the same engine, arm and prompts with a seed for every request and without seeds."""
     for steps in LENGTHS:
         sampled, with_seeds = timings[f"chain-{steps}"], seeded[f"chain-{steps}"]
         accepts = over([each.accept_length for each in with_seeds], [each.accept_length for each in sampled])

@@ -1,4 +1,4 @@
-"""`tlt bench switch`: the cost of switching speculation off and on with requests in flight."""
+"""`tlt bench switch`: cost of switching speculation off and on with requests in flight."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Arms of the suite's engine against SGLang's own speculation with the same drafter, steps and tokens to verify."""
+"""Arms of the suite's engine compared to SGLang's own speculation with the same drafter, steps and tokens to verify."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ QUICK = VersusPlan(tokens=48, repeats={1: 2, 4: 2, 16: 1})
 
 async def measure_versus(ours: BenchEngine, stock: Mapping[str, BenchEngine], *, quick: bool) -> Figures:
     """
-    Measure each arm of `stock` beside SGLang's engine of that arm, in turn.
+    Measure each arm of `stock` in turn with SGLang's engine of that arm.
 
     SGLang drafts the most likely tokens where our arms sample drafts, so accept lengths differ; the ratio of round
-    times tells what our rounds cost more or less.
+    times is the relative cost of our rounds.
     """
     plan = QUICK if quick else FULL
     found = Figures()

@@ -1,1 +1,1 @@
-"""The hidden-state cache: its throughput against a raw Redis, and the reads of its index."""
+"""The hidden-state cache: throughput compared to a raw Redis, and reads of its index."""

@@ -15,10 +15,10 @@ def cache(
     part: Annotated[list[str] | None, typer.Option(help="path or index; repeatable. Default: both.")] = None,
 ) -> None:
     """
-    Measure the hidden-state cache, in about 5 minutes.
+    Measure the hidden-state cache. Takes about 5 minutes.
 
-    Parts: bytes per second from a worker's sender through cache and Redis to a trainer, against a raw Redis; what one
-    take reads of a large index.
+    Parts: bytes per second from a worker's sender through cache and Redis to a trainer, compared to a raw Redis; reads
+    of one take from a large index.
     """
     from tlt_bench.cache import index, path
     from tlt_bench.engines.prepare import check_parts

@@ -1,4 +1,4 @@
-"""What one take reads of a large index, counted by Redis."""
+"""Reads of one take from a large index, as counted by Redis."""
 
 import asyncio
 from pathlib import Path

@@ -45,7 +45,7 @@ Seconds = tuple[float, float]
 
 
 def measure(*, repeats: int) -> Figures:
-    """Measure both sides in turns, for each size of frame."""
+    """Measure both sides in turns, for each frame size."""
     return uvloop.run(_measure(repeats))
 
 
@@ -111,7 +111,7 @@ async def _raw(redis: Redis, frames: Sequence[EncodedFrame]) -> Seconds:
 
 async def _path(stub: Any, client: CacheClient, frames: Sequence[EncodedFrame]) -> Seconds:
     """
-    Put as a worker does, and take as a trainer does.
+    Put frames as a worker does, and take them as a trainer does.
 
     Raises:
         RuntimeError: A frame was lost.

@@ -1,1 +1,1 @@
-"""`tlt bench campaign`: disturb a running suite, and check that no response is lost or changed."""
+"""`tlt bench campaign`: disturbs a running suite and checks that no response is lost or changed."""

@@ -1,4 +1,4 @@
-"""Runs the parts one after the other and judges their figures."""
+"""Runs the parts in sequence and judges their figures."""
 
 import shutil
 import tempfile
@@ -23,21 +23,21 @@ class Report:
     seconds: float
     outcomes: dict[str, Outcome]
     errors: dict[str, str]
-    """Parts that could not run to their end, with the reason."""
+    """Parts that failed to complete, with the reason."""
 
     @property
     def figures(self) -> dict[str, float]:
-        """Figures of all parts together."""
+        """Combined figures of all parts."""
         return combined({name: outcome.figures for name, outcome in self.outcomes.items()})
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """Names of the figures that count violations and are not 0."""
+        """Names of the violation counts that are not 0."""
         return tuple(name for name, figure in SHARED.items() if figure.must_hold and self.figures.get(name, 0) > 0)
 
     @property
     def is_passed(self) -> bool:
-        """Whether every part ran to its end without a violation. Time and amount of work do not count."""
+        """Whether every part completed without a violation, regardless of times and amounts of work."""
         return not self.violations and not self.errors
 
     def result(self) -> Result:
@@ -51,7 +51,7 @@ class Report:
 
 async def run(parts: Sequence[Part], *, size: Size, seed: int, keep: Path | None, say: Callable[[str], None]) -> Report:
     """
-    Run the parts. Time that one does not use is shared by those after it.
+    Run the parts. Time that a part does not use goes to the later ones.
 
     Args:
         parts: Parts, in this order.
@@ -83,7 +83,7 @@ async def run(parts: Sequence[Part], *, size: Size, seed: int, keep: Path | None
 
 
 def _first(group: BaseExceptionGroup[TltError]) -> TltError:
-    """Return the first error within; a part raises groups if it uses task groups."""
+    """Return the first error within an exception: a part that uses task groups raises groups."""
     found: TltError | BaseExceptionGroup[TltError] = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -1,4 +1,4 @@
-"""Body of the command `tlt bench campaign`."""
+"""Implementation of `tlt bench campaign`."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Figures that all parts share, how they are combined, and what they should be."""
+"""Figures shared by all parts, their combination, and their targets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,24 +13,26 @@ class Figure:
     meaning: str
     combine: Callable[[Iterable[float]], float] = sum
     at_most: float | None = None
-    """Aim; null: none."""
+    """Upper bound; null for none."""
     at_least: Mapping[Size, float] | None = None
-    """Aim by size; null: none."""
+    """Lower bound by size; null for none."""
     must_hold: bool = False
-    """Whether a missed aim fails the campaign: the figure counts violations, not time or amount of work."""
+    """
+    Whether a missed target fails the campaign, as for counts of violations, but not for times and amounts of work.
+    """
 
     def aim(self, size: Size) -> str:
-        """Return the aim in words; empty if there is none."""
+        """Return the target as text; empty if there is none."""
         if self.at_most is not None:
             return "0" if self.at_most == 0 else f"at most {self.at_most:g}"
         return f"at least {self.at_least[size]:g}" if self.at_least else ""
 
     def aim_at_least(self, size: Size) -> float:
-        """Return the least value aimed at; 0 if there is none."""
+        """Return the lower bound; 0 if there is none."""
         return self.at_least[size] if self.at_least else 0.0
 
     def is_met(self, value: float, size: Size) -> bool:
-        """Return whether a value meets the aim."""
+        """Return whether a value meets the target."""
         if self.at_most is not None and not value <= self.at_most:
             return False
         return self.at_least is None or value >= self.at_least[size]

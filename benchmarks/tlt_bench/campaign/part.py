@@ -1,4 +1,4 @@
-"""What a part of the campaign is: it receives a context and returns an outcome."""
+"""Interface of the campaign's parts: a part receives a context and returns an outcome."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Size(StrEnum):
-    """How long the campaign runs. The aims hold at every size, except where a figure says otherwise."""
+    """Duration of the campaign. The targets hold at every size, unless a figure states otherwise."""
 
     SHORT = "short"
     """For CI."""
@@ -24,12 +24,12 @@ class Size(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a part may use."""
+    """Context of a part."""
 
     directory: Path
-    """Empty directory of the part. It is kept if an aim is missed or the user asks for it, and deleted otherwise."""
+    """Empty directory of the part. It is kept if a target is missed or on request, and deleted otherwise."""
     seed: int
-    """Everything that a part draws at random is drawn from this seed and the part's own name."""
+    """Seed from which, with the part's name, all random choices of a part derive."""
     deadline_s: float
     """When to stop starting new work, on the clock of `time.monotonic`."""
     size: Size
@@ -47,7 +47,7 @@ class Outcome:
     """Result of a part."""
 
     figures: Mapping[str, float] = field(default_factory=dict)
-    """By name. Those in `figures.SHARED` are combined over all parts; the others are printed as PART.NAME."""
+    """Figures by name. Those in `figures.SHARED` are combined over all parts; the others are printed as PART.NAME."""
     findings: tuple[str, ...] = ()
     """One sentence for each violation, precise enough to reproduce it; empty if there was none."""
     skipped: str = ""
@@ -60,7 +60,7 @@ class Part:
 
     name: str
     summary: str
-    """What it does, in one line."""
+    """One-line description."""
     weight: float
     """Its share of the campaign's time, relative to the weights of the other parts."""
     run: Callable[[Context], Awaitable[Outcome]]

@@ -14,7 +14,7 @@ PARTS: Final = (KILLS, NETWORK, STORAGE)
 
 def chosen(names: Sequence[str] | None) -> tuple[Part, ...]:
     """
-    Return the parts of these names; all parts if there are none.
+    Return the parts with these names, or all parts if there are none.
 
     Raises:
         ConfigError: A name is unknown.
@@ -25,5 +25,5 @@ def chosen(names: Sequence[str] | None) -> tuple[Part, ...]:
 
 
 def share_s(part: Part, later: Iterable[Part], left_s: float) -> float:
-    """Return the seconds of a part, given the parts that run after it and the seconds left for all of them."""
+    """Return the time of a part in seconds, given the remaining parts and the total time left."""
     return max(0.0, left_s) * part.weight / (part.weight + sum(other.weight for other in later))

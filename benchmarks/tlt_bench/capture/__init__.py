@@ -1,1 +1,1 @@
-"""`tlt bench capture`: what capturing hidden states costs the rollout."""
+"""`tlt bench capture`: cost of capturing hidden states during rollouts."""

@@ -11,9 +11,9 @@ def capture(
     accept_length: AcceptLength = None,
 ) -> None:
     """
-    Measure decoding with and without capture of hidden states in the same engine: 5 minutes.
+    Measure decoding with and without capture of hidden states in the same engine. Takes 5 minutes.
 
-    And what SGLang's own `return_hidden_states` costs in an engine without TLT, on a CPU also for states of
+    Also measures the cost of SGLang's own `return_hidden_states` in an engine without TLT; on a CPU also for states of
     4,096 elements.
     """
     from tlt_bench.capture.command import measure

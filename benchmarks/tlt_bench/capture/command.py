@@ -1,4 +1,4 @@
-"""`tlt bench capture`: the same engine with capture on and off, in turn, and SGLang's own way to return states."""
+"""`tlt bench capture`: the same engine with capture on and off, in turn, and SGLang's own return of states."""
 
 import asyncio
 import tempfile
@@ -38,13 +38,13 @@ LEAST_SHARE = 0.001
 
 @dataclass(slots=True)
 class Pairs:
-    """Responses with and without states, one after the other."""
+    """Pairs of responses with and without states."""
 
     off: list[Timing] = field(default_factory=list)
     on: list[Timing] = field(default_factory=list)
 
     def added(self) -> list[float]:
-        """Return the seconds that states added per token, of each pair."""
+        """Return the additional seconds per token with states, for each pair."""
         return [(on.seconds - off.seconds) / sum(on.tokens) for on, off in zip(self.on, self.off, strict=True)]
 
     def per_token(self) -> float:
@@ -79,7 +79,7 @@ async def _measure(target: BenchTarget, scratch: Path) -> Figures:
 
 
 async def _wide(ready: Prepared, directory: Path) -> Figures:
-    """Compare both ways where a state is as large as a 7B model's."""
+    """Compare both ways for states as large as a 7B model's."""
     await asyncio.to_thread(random_models.write, directory, WIDE)
     wide = replace(ready, model=directory / MODEL, drafter=directory / DRAFTER)
     async with _engines(wide) as (ours, theirs):
@@ -103,7 +103,7 @@ async def _engines(ready: Prepared) -> AsyncIterator[tuple[BenchEngine, BenchEng
 
 
 def compared(captured: Pairs, returned: Pairs, *, suffix: str = "") -> Figures:
-    """Return what both ways add per token, and their ratio; the names of the figures end with the suffix."""
+    """Return the added time per token of both ways, and their ratio; figure names end with the suffix."""
     found, least_s = Figures(), LEAST_SHARE * captured.per_token()
     ours_s, theirs_s = captured.added(), returned.added()
     found.add(f"capture_added_us_per_token{suffix}", [1e6 * each for each in ours_s])

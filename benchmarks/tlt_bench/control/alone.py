@@ -1,5 +1,5 @@
 """
-The CPU time of one decision in a coordinator that knows a fleet, and has nothing else to do.
+CPU time of one decision in an otherwise idle coordinator with a fleet.
 
 `python -m tlt_bench.control.alone WORKERS` prints it, in microseconds.
 """

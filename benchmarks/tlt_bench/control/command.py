@@ -1,4 +1,4 @@
-"""Runs the fleets, one process each, and compares them with the smallest."""
+"""Runs the fleets, one process each, and compares them to the smallest."""
 
 import json
 import os
@@ -75,10 +75,10 @@ def _alone_us(size: int) -> float:
 
 def _printed(module: str, size: int) -> str:
     """
-    Return what a process for this size printed last.
+    Return the last output of the process for this size.
 
     Raises:
-        EngineError: It failed.
+        EngineError: The process failed.
     """
     command = [sys.executable, "-m", f"tlt_bench.control.{module}", str(size)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

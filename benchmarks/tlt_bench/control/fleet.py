@@ -1,4 +1,4 @@
-"""The simulated fleets, and the figures of one."""
+"""Simulated fleets and their figures."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,11 @@ WAVES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetShape:
-    """The workers of a fleet. Each holds a gRPC stream of its own; none runs in the coordinator's process."""
+    """The workers of a fleet, each with its own gRPC stream and none in the coordinator's process."""
 
     workers: int
     probes: int
-    """Workers that take their device back a second or so after each lease; a process of their own times the answer."""
+    """Workers that take their device back about a second after each lease. A separate process times the response."""
 
     @property
     def crowd(self) -> int:
@@ -61,30 +61,32 @@ def spread_of(times: list[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredFleet:
-    """One fleet's figures."""
+    """Figures of one fleet."""
 
     decision_ms: Spread
-    """In the coordinator: from the report of a worker that took its device back, as gRPC hands it over, to the
-    revocation of its lease, as gRPC gets it. Includes waiting for all else that the event loop does."""
+    """
+    Time in the coordinator from the report of a worker that took its device back, as delivered by gRPC, to the
+    revocation of its lease, as passed to gRPC. Includes all other work of the event loop in between.
+    """
     roundtrip_ms: Spread
-    """The same, as seen by the worker: with both messages' way through gRPC, and the delay of both processes."""
+    """The same as seen by the worker, including gRPC's path of both messages and delays in both processes."""
     loop_lag_ms: Spread
-    """How late the coordinator's event loop runs a timer: what a report waits before it is handled."""
+    """Delay of a timer in the coordinator's event loop, which a report also waits."""
     recall_first_ms: Spread
-    """From a gateway's report of a queued request to the first revocation."""
+    """Time from a gateway's report of a queued request to the first revocation."""
     recall_all_ms: Spread
-    """To the last: every lease of the fleet is revoked."""
+    """Time to the last revocation, when every lease of the fleet is revoked."""
     lend_first_ms: Spread
-    """From the report of an empty queue to the first lease."""
+    """Time from the report of an empty queue to the first lease."""
     lend_all_ms: Spread
-    """To the last: every worker of the crowd is lent."""
+    """Time to the last lease, when every worker of the crowd is lent."""
     reports_per_s: float
     cpu_share: float
-    """CPU seconds of the coordinator's process per second, without the waves."""
+    """CPU seconds of the coordinator's process per second, without the recall waves."""
     waiting_share: float
-    """Seconds per second in which the event loop could run, but waited for a core that other processes had."""
+    """Seconds per second during which the event loop was runnable but waited for a core."""
     rss_mib: float
     connected: int
-    """Workers that were connected at the end."""
+    """Number of connected workers at the end."""
     load: float
     """Load average of the machine at the end."""

@@ -1,4 +1,4 @@
-"""One coordinator and its fleet: `python -m tlt_bench.control.host WORKERS`; prints the figures as JSON."""
+"""One coordinator with its fleet: `python -m tlt_bench.control.host WORKERS` prints the figures as JSON."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ LAG_EVERY_S = 0.01
 
 
 async def measure(shape: FleetShape) -> MeasuredFleet:
-    """Run a fleet, and measure after it settled."""
+    """Run a fleet and measure it after it has settled."""
     clock = Clock()
     coordinator = Coordinator(CoordinatorConfig(), StateStore.open(None, now_s=clock.now()), clock)
     async with asyncio.TaskGroup() as parts:
@@ -92,7 +92,7 @@ async def _streams(port: int, kind: str, count: int) -> AsyncIterator[asyncio.su
 
 
 async def _round_trips(probes: asyncio.subprocess.Process) -> list[float]:
-    """Ask the process of the probes for what they have timed."""
+    """Request the timings of the probes' process."""
     assert probes.stdin is not None  # noqa: S101 - both are pipes
     assert probes.stdout is not None  # noqa: S101
     probes.stdin.write(b"\n")
@@ -106,7 +106,7 @@ async def _joined(servicer: TimedServicer, shape: FleetShape) -> None:
 
 
 async def _lags_ms(seconds: float) -> list[float]:
-    """Return by how much the event loop was late for each of its ticks."""
+    """Return the delay of each of the event loop's ticks."""
     lags_ms, end_s = [], time.perf_counter() + seconds
     while (due_s := time.perf_counter() + LAG_EVERY_S) < end_s:
         await asyncio.sleep(LAG_EVERY_S)
@@ -115,7 +115,7 @@ async def _lags_ms(seconds: float) -> list[float]:
 
 
 async def _waves(coordinator: Coordinator, servicer: TimedServicer, shape: FleetShape) -> dict[str, Spread]:
-    """Recall all leases because as many requests are queued, lend all workers again, and so on."""
+    """Repeatedly recall all leases by queueing as many requests, then lend all workers again."""
     times: dict[str, list[float]] = {}
 
     async def wave(name: str, queued: int, first: Signal, lent: Callable[[], bool]) -> None:
@@ -135,7 +135,7 @@ async def _waves(coordinator: Coordinator, servicer: TimedServicer, shape: Fleet
 
 
 def _waited_s() -> float:
-    """Return for how long this process's main thread has been runnable without running (Linux)."""
+    """Return how long this process's main thread has been runnable without running (Linux)."""
     return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
 
 

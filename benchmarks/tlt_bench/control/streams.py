@@ -1,5 +1,5 @@
 """
-Workers in a process of their own: `python -m tlt_bench.control.streams ADDRESS KIND COUNT`, until killed.
+Workers in a separate process: `python -m tlt_bench.control.streams ADDRESS KIND COUNT`, until killed.
 
 Prints the round trips of its probes since the last time, as JSON, for every line it reads.
 """

@@ -1,4 +1,4 @@
-"""The coordinator's servicer, with a clock between it and gRPC."""
+"""The coordinator's servicer with timing between it and gRPC."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from tlt_coordinator.servicer import Context, CoordinatorServicer
 
 
 class TimedServicer(CoordinatorServicer):
-    """Times the answers to workers that took their device back, and counts what passes."""
+    """Times the answers to workers that took their device back, and counts messages."""
 
     def __init__(self, coordinator: Coordinator, tasks: asyncio.TaskGroup) -> None:
         super().__init__(coordinator, tasks)
@@ -59,7 +59,7 @@ class TimedServicer(CoordinatorServicer):
             self._count(connected=-1, lent=-1 if epoch else 0)
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds of what is counted."""
+        """Wait until a condition on the counts holds."""
         seen = self.changed.count
         while not holds():
             seen = await self.changed.beyond(seen)

@@ -1,4 +1,4 @@
-"""Simulated workers: each takes leases and reports over a gRPC stream of its own, as the product's workers do."""
+"""Simulated workers that take leases and report over their own gRPC streams, like the product's workers."""
 
 import asyncio
 import random
@@ -55,7 +55,7 @@ class SimulatedWorker:
         self._joined: Callable[[], None] = _nothing
 
     async def run(self, joined: Callable[[], None]) -> Never:
-        """Live until cancelled; reconnect as a worker does. `joined` is called after the first order."""
+        """Run until cancelled, reconnecting like a worker. `joined` is called after the first order."""
         self._joined = joined
         await follow("coordinator", lambda: self._stub.HoldLease(self._reports()), self._receive)
         raise AssertionError("the stream never ends")
@@ -66,7 +66,7 @@ class SimulatedWorker:
         self._changed.set()
 
     def obey(self, order: Order) -> None:
-        """Take a lease up, or return it."""
+        """Take or return a lease."""
         match order:
             case ReportInterval(seconds=seconds):
                 self._report_every_s = seconds
@@ -98,7 +98,7 @@ class SimulatedWorker:
 
 
 class Probe(SimulatedWorker):
-    """A worker that takes its device back a second or so after each lease, and times the revocation that follows."""
+    """A worker that takes its device back about a second after each lease, and times the following revocation."""
 
     def __init__(self, stub: wire.AsyncStub, name: str) -> None:
         super().__init__(stub, name)
@@ -107,7 +107,7 @@ class Probe(SimulatedWorker):
         self.roundtrips_ms: list[float] = []
 
     def obey(self, order: Order) -> None:
-        """Take a lease up for a second or so, or return it."""
+        """Take a lease for about a second, or return it."""
         if isinstance(order, Revocation):
             if self._asked_s is not None:
                 self.roundtrips_ms.append((time.perf_counter() - self._asked_s) * 1e3)

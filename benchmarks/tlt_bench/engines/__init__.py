@@ -1,5 +1,5 @@
 """
-Engines in processes of their own, and the commands that benchmarks send them.
+Engines in separate processes, and the commands that benchmarks send to them.
 
-Others may use `bench_engine`, `commands` and `prepare`, and `engine_host`, which is the program.
+Other packages may use `bench_engine`, `commands`, `prepare`, and the program `engine_host`.
 """

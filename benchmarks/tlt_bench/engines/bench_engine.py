@@ -51,18 +51,18 @@ def log(text: str) -> None:
 
 
 def rotated(all_: Sequence[Each], by: int) -> list[Each]:
-    """Rotate the order, so that no side always comes first or last."""
+    """Rotate the order, so that no side is always first or last."""
     return [all_[(place + by) % len(all_)] for place in range(len(all_))]
 
 
 @asynccontextmanager
 async def started(*engines: "BenchEngine", shared: bool = False) -> AsyncIterator[None]:
     """
-    Run engines concurrently, which are started in this order.
+    Run engines concurrently, started in this order.
 
-    On a CPU loading takes most of a minute, so all load at once. On a GPU each has to see the memory that the ones
-    before it left: the suite's engine, which plans for a whole GPU, comes first. Engines that together leave a part of
-    it free (`shared`) load at once there, too.
+    On a CPU, loading takes most of a minute, so all engines load concurrently. On a GPU, each must see the memory left
+    by earlier ones: the suite's engine, which plans for a whole GPU, comes first. Engines that together leave part of
+    it free (`shared`) also load concurrently.
     """
     log("starting " + ", ".join(engine.name for engine in engines))
     at_once = len(engines) if shared or detect().kind == "cpu" else 1
@@ -130,7 +130,7 @@ class BenchEngine:
         await self._call(ForceArmsAt(arms=arms), Done)
 
     async def set_capture(self, *, enabled: bool) -> str:
-        """Capture hidden states of later requests, or not; return the number captured so far."""
+        """Enable or disable capture of hidden states of later requests; return the number captured so far."""
         return (await self._call(SetCapture(enabled=enabled), Done)).detail
 
     @property
@@ -153,7 +153,7 @@ class BenchEngine:
         return await self._call(self._sampled(command), Timing)
 
     async def profile(self, command: Profile) -> RoundProfile:
-        """Generate responses and record some of their rounds. Takes seconds, since a trace is written and read."""
+        """Generate responses and profile some of their rounds. Takes seconds, since a trace is written and read."""
         sampled = command.model_copy(update={"responses": self._sampled(command.responses)})
         return await self._call(sampled, RoundProfile)
 
@@ -192,12 +192,12 @@ async def alternated(
     sides: Sequence[Each], repeats: int, run: Callable[[Each, int, int], Awaitable[Found]]
 ) -> dict[Each, list[Found]]:
     """
-    Run all sides in turn, in an order that changes with each repeat; return what each found, by side.
+    Run all sides in turn, in an order that changes with each repeat; return the results by side.
 
     Args:
-        sides: What is compared.
-        repeats: Those that count. One before them warms up.
-        run: Called with a side, the number of the repeat, 0 for the first one, and the side's place in its order.
+        sides: The sides to compare.
+        repeats: Number of counted repeats, which follow one for warm-up.
+        run: Called with a side, the number of the repeat, from 0, and the side's position in the order.
     """
     found: dict[Each, list[Found]] = {side: [] for side in sides}
     for repeat in range(repeats + 1):

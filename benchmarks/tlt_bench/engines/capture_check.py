@@ -1,4 +1,4 @@
-"""Captured hidden states of an engine against those of transformers, row by row."""
+"""Compares an engine's captured hidden states to transformers', row by row."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -51,7 +51,7 @@ async def _text(engine: SglangEngine, prompt: Prompt) -> list[int]:
 
 
 async def captured(engine: SglangEngine) -> AsyncIterator[EncodedFrame]:
-    """Yield the frames that are captured until none has come for `IDLE_S`."""
+    """Yield captured frames until none has arrived for `IDLE_S`."""
     source = engine.frame_batches()
     while True:
         try:
@@ -64,7 +64,7 @@ async def captured(engine: SglangEngine) -> AsyncIterator[EncodedFrame]:
 
 @torch.no_grad()
 def expected_states(model: Path, texts: Mapping[RequestId, list[int]]) -> dict[RequestId, Tensor]:
-    """Return the states of texts by transformers, in float32."""
+    """Return transformers' states of texts, in float32."""
     from transformers import AutoModelForCausalLM
 
     loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)  # in evaluation mode
@@ -75,10 +75,10 @@ def expected_states(model: Path, texts: Mapping[RequestId, list[int]]) -> dict[R
 
 def right_rows(frame: EncodedFrame, text: Sequence[int], expected: Tensor, *, tolerance: float = TOLERANCE) -> int:
     """
-    Return how many rows of a frame are the states of its tokens, and those the text's.
+    Return how many rows of a frame match the states of its tokens, given the expected states of the text.
 
     Args:
-        frame: Of float32 or bfloat16.
+        frame: Frame in float32 or bfloat16.
         text: Tokens of prompt and response.
         expected: States of the text, by position, in float32.
         tolerance: Largest difference of a row, relative to its norm.

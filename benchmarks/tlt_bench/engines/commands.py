@@ -1,4 +1,4 @@
-"""Commands of a benchmark to an engine in another process, and the replies: frozen values sent as JSON lines."""
+"""Commands of a benchmark to an engine in another process, and replies: frozen values sent as JSON lines."""
 
 from pathlib import Path
 from typing import Literal
@@ -12,7 +12,7 @@ class StockSpeculation(Frozen):
     """Speculation by SGLang itself."""
 
     arm: str
-    """Its steps, branches and tokens to verify; SGLang drafts the most likely tokens."""
+    """Its steps, branches and tokens to verify. SGLang drafts the most likely tokens."""
     drafter: Path
 
 
@@ -23,12 +23,12 @@ class StartEngine(Frozen):
     stock: bool = False
     """Use unmodified SGLang."""
     speculation: StockSpeculation | None = None
-    """Of unmodified SGLang. None: it does not speculate."""
+    """Speculation of unmodified SGLang; None for none."""
     returns_states: bool = False
-    """Let requests to unmodified SGLang ask for hidden states; responses then arrive whole."""
+    """Let requests to unmodified SGLang return hidden states. Responses then arrive whole."""
     model: Path
     engine: EngineConfig
-    """A stock engine ignores arms and drafter."""
+    """Configuration of the engine. A stock engine ignores arms and drafter."""
     experiment: Experiment = NONE
 
 
@@ -70,18 +70,18 @@ class Generate(Frozen):
     max_new_tokens: tuple[int, ...]
     """Length of each response in tokens."""
     ends: bool = False
-    """Responses end where the model ends them, at their lengths at most."""
+    """Whether responses end where the model ends them, at their lengths at most."""
     is_planned: bool = False
-    """Lengths are those of responses that ended: they are not cut to what the task measures."""
+    """Whether lengths are those of responses that ended, so that they are not cut to the task's measured length."""
     temperature: float | None = None
-    """None: the engine's, which `BenchEngine` fills in."""
+    """None for the engine's default, which `BenchEngine` fills in."""
     seed: int | None = None
     """Seed of the first request; request i uses seed + i. None means sampling without seeds."""
     switches: tuple[ArmSwitch, ...] = ()
 
 
 class Profile(Frozen):
-    """Generate responses, and record what the scheduler does in some rounds while all are decoded."""
+    """Generate responses, and record the scheduler's activity in some rounds in which all are decoded."""
 
     op: Literal["profile"] = "profile"
     responses: Generate
@@ -89,19 +89,19 @@ class Profile(Frozen):
 
 
 class RoundProfile(Frozen):
-    """What a round does on average. Times include the profiler's own."""
+    """Average activity of a round. Times include the profiler's overhead."""
 
     rounds: int
     kernels: float
-    """Kernels and memory operations on the device, also those inside of CUDA graphs. On a CPU operators of torch."""
+    """Kernels and memory operations on the device, including those inside CUDA graphs. On a CPU, torch operators."""
     launches: float
-    """Launches by the host: of kernels, memory operations and graphs. On a CPU as `kernels`."""
+    """Launches by the host of kernels, memory operations and graphs. On a CPU, as `kernels`."""
     syncs: float
     """Calls in which the host waits for the device."""
     host_ms: float
-    """Elapsed time without those waits."""
+    """Elapsed time without these waits."""
     device_share: float
-    """Share of the time in which the device computes. 0 on a CPU."""
+    """Share of the time during which the device computes; 0 on a CPU."""
 
 
 class GetCounters(Frozen):
@@ -111,7 +111,7 @@ class GetCounters(Frozen):
 
 
 class CheckCapture(Frozen):
-    """Compare captured hidden states with transformers'."""
+    """Compare captured hidden states to transformers'."""
 
     op: Literal["check_capture"] = "check_capture"
     prompts: tuple[tuple[int, ...], ...]
@@ -122,11 +122,11 @@ class CaptureCheck(Frozen):
     """Outcome of `CheckCapture`."""
 
     rows: int
-    """Captured states."""
+    """Number of captured states."""
     wrong: int
-    """Those that are not the target's states of their tokens."""
+    """Number of captured states that do not match their tokens."""
     missing: int
-    """States that were not captured: prompts' tokens found in the prefix cache."""
+    """Number of states that were not captured: prompt tokens found in the prefix cache."""
 
 
 class Counters(Frozen):
@@ -136,7 +136,7 @@ class Counters(Frozen):
     recomputed_tokens: int = 0
     """Prompt and response tokens recomputed by the target."""
     caught_up_tokens: int = 0
-    """Tokens that the drafter had skipped and processed later."""
+    """Tokens that the drafter skipped and processed later."""
 
 
 class Timing(Frozen):
@@ -145,7 +145,7 @@ class Timing(Frozen):
 
     The window starts when every request has its first token and ends when the first request has all but one: the whole
     batch is decoding. It excludes the end because an engine with overlapped scheduling reports each token one round
-    after it was computed, except the last token, which it reports together with the previous one.
+    late, except the last one, which it reports together with the previous one.
     """
 
     seconds: float

@@ -85,7 +85,7 @@ class EngineHost:
                 return await capture_check.check(self._require_engine(), command)
 
     async def add_up(self) -> None:
-        """Add up the engine's reports until cancelled."""
+        """Sum the engine's reports until cancelled."""
         await self._is_started.wait()
         async for report in self._require_engine().reports():
             self._sums = Counters(
@@ -125,7 +125,7 @@ class EngineHost:
         return Done(detail=str(self._states))
 
     async def _drain(self, engine: SglangEngine) -> None:
-        """Take captured frames from the worker's queue."""
+        """Consume captured frames from the worker's queue."""
         async for frames in engine.frame_batches():
             self._states += sum(frame.header.token_count for frame in frames)
 

@@ -50,17 +50,17 @@ class BenchTarget:
     model: Path | None = None
     """Directory of a checkpoint, name of a fetched model, or `SHALLOW`."""
     drafter: Path | None = None
-    """Directory of a drafter, or `NO_DRAFTER`. None: the one that is shipped for the model."""
+    """Directory of a drafter, or `NO_DRAFTER`. None uses the one shipped for the model."""
     accept_length: float | None = None
-    """Simulated accept length in tokens, for weights whose drafts are never accepted; None: real acceptance."""
+    """Simulated accept length in tokens, for weights whose drafts are never accepted; None for real acceptance."""
 
     def __post_init__(self) -> None:
         """
         Validate the options.
 
         Raises:
-            ConfigError: Only one of model and drafter is given, a path is no checkpoint, a model has not been fetched,
-                or the device is unavailable.
+            ConfigError: Only one of model and drafter is given, a path is not a checkpoint, a model has not been
+                fetched, or the device is unavailable.
         """
         if self.model is None and self.drafter not in {None, NO_DRAFTER}:
             raise ConfigError("--drafter: --model and --drafter must be given together", field="drafter")
@@ -86,7 +86,7 @@ class BenchTarget:
     @property
     def checkpoint(self) -> Path | None:
         """
-        Directory of the model; None if it is still to be written.
+        Directory of the model; None if it has yet to be written.
 
         Raises:
             ConfigError: The model has not been fetched.
@@ -97,21 +97,21 @@ class BenchTarget:
 
     @property
     def served_drafter(self) -> Path | None:
-        """Directory of the drafter; None if there is none, or if it is still to be written."""
+        """Directory of the drafter; None if there is none or it has yet to be written."""
         if self.drafter is not None:
             return None if self.drafter == NO_DRAFTER else self.drafter
         return DRAFTER if self.model in {None, SHALLOW} else self._shipped
 
     @property
     def _shipped(self) -> Path | None:
-        """The drafter that is shipped for a fetched model."""
+        """The drafter shipped for a fetched model."""
         return next(
             (SHIPPED[one.name] for one in MODELS.values() if self.model in {Path(one.name), one.directory}), None
         )
 
     def require_drafter(self, what: str) -> None:
         """
-        Check that there is a drafter for what needs one.
+        Check that there is a drafter.
 
         Raises:
             ConfigError: There is none.
@@ -126,12 +126,12 @@ class BenchTarget:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What the device profile of these engines depends on."""
+        """Properties of the device for the engines' profile."""
         return CPU.accelerator if self.device == "cpu" else detect().accelerator
 
     @property
     def experiment(self) -> Experiment:
-        """How its engines differ from those of services."""
+        """Differences of its engines from those of services."""
         return NONE if self.accept_length is None else Experiment(simulated_accept_length=self.accept_length)
 
 
@@ -144,12 +144,12 @@ class Prepared:
     variables: dict[str, str]
     """Environment variables of engines."""
     on_gpu: bool = False
-    """Limits the KV cache, which would take the whole GPU: several engines share it."""
+    """Limits the KV cache, which would otherwise take the whole GPU that several engines share."""
     experiment: Experiment = NONE
 
     @property
     def task(self) -> Task:
-        """What the model is asked."""
+        """The task for the model."""
         return task_of(self.model)
 
     def start(
@@ -169,10 +169,10 @@ class Prepared:
 
 async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
     """
-    Create what the user did not provide: the demo's policy, deepened, or on a GPU random weights of 7B shape.
+    Create missing inputs: the demo's policy with added layers, or on a GPU random weights of 7B shape.
 
     Raises:
-        TltError: It cannot be written.
+        TltError: The files cannot be written.
     """
     if (checkpoint := target.checkpoint) is not None:
         return _prepared(target, checkpoint, target.served_drafter)

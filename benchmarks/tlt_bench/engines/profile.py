@@ -1,4 +1,4 @@
-"""What the scheduler does in a round, by SGLang's own profiler."""
+"""Activity of the scheduler in a round, from SGLang's profiler."""
 
 import asyncio
 import gzip
@@ -70,9 +70,9 @@ def _read(directory: Path) -> list[Event]:
 
 def profile_of(events: Iterable[Event], *, on_gpu: bool) -> RoundProfile:
     """
-    Return what a round does on average, from a Chrome trace of torch's profiler. Pure.
+    Return the average activity of a round, from a Chrome trace of torch's profiler. Pure.
 
-    Only what lies between the first and the last pass of the target counts, so that only whole rounds do.
+    Only the part between the first and the last pass of the target counts, so that only whole rounds do.
     """
     timed = [event for event in events if event.get("ph") == "X"]
     starts = sorted(event["ts"] for event in timed if TARGET.match(event["name"]) and event["cat"] == "user_annotation")

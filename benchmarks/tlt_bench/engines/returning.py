@@ -1,4 +1,4 @@
-"""Unmodified SGLang whose requests may ask for their hidden states, as a collector of training data would."""
+"""Unmodified SGLang with requests that may return hidden states, as a collector of training data would use it."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from tlt_worker.link.request_id import sglang_rid
 
 
 class ReturningControl(Control):
-    """Requests are answered at their end: SGLang repeats all states so far with every part of a streamed response."""
+    """Responses arrive at their end, since SGLang repeats all states so far with every part of a streamed response."""
 
     returns = False
-    """Whether requests ask for their states."""
+    """Whether requests return states."""
 
     async def _stream(self, prompt: Prompt, params: dict[str, Any], deliver: Deliver) -> None:
         output = await self._engine.async_generate(
@@ -45,7 +45,7 @@ class ReturningEngine(StockEngine):
         return report
 
     def return_states(self, *, enabled: bool) -> None:
-        """Let later requests ask for their states, or not."""
+        """Enable or disable the return of states for later requests."""
         control = self._need_control()
         assert isinstance(control, ReturningControl)  # noqa: S101 - see `control`
         control.returns = enabled

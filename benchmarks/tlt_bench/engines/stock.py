@@ -1,10 +1,10 @@
 """
 Unmodified SGLang behind the `Engine` protocol, with or without its own speculation: the suite's baseline.
 
-It receives the same arguments except those of speculation, and on a GPU leaves to SGLang what a device profile decides
-for arms, above all the attention backend, as a user of plain SGLang does. It is driven by the same code. Of the suite's
-hooks it has only those it needs to run here with the same kernels: the attention backend on a CPU, and one socket for
-tokens and replies, because the detokenizer process is omitted.
+It receives the same arguments except those of speculation. On a GPU, settings that a device profile determines for
+arms, above all the attention backend, are left to SGLang, as for a user of plain SGLang. It is driven by the same code
+and has only those of the suite's hooks that it needs to run with the same kernels: the attention backend on a CPU, and
+one socket for tokens and replies, because the detokenizer process is omitted.
 """
 
 import os
@@ -37,7 +37,7 @@ class StockEngine(SglangEngine):
 
     warms: ClassVar[bool] = False
     control: ClassVar[type[Control]] = Control
-    """What calls SGLang."""
+    """Controls SGLang."""
 
     def _launch(self, plan: EnginePlan) -> StartReport:
         config, device = self.config, self._device
@@ -64,7 +64,7 @@ class StockEngine(SglangEngine):
         )
 
     def arguments(self, plan: EnginePlan) -> dict[str, Any]:
-        """Return SGLang's arguments: those a user of plain SGLang would pass for this model on this device."""
+        """Return SGLang's arguments as a user of plain SGLang would pass them for this model and device."""
         config, profile = plan.resolved(self.config), plan.profile
         # As long as the suite's context, which has room for a round's drafts.
         context_length = config.context_for(self._model_config) + profile.width

@@ -1,4 +1,4 @@
-"""What choosing a worker for a request costs, by the size of the fleet. Fleets take turns in one process."""
+"""Cost of choosing a worker for a request, by fleet size. Fleets take turns in one process."""
 
 import time
 from collections import deque
@@ -23,7 +23,7 @@ POLICY = PolicyVersion(0)
 
 
 class LoadedFleet:
-    """Workers that run requests, and how a gateway places the next ones."""
+    """Workers that run requests, and the gateway's placement of further ones."""
 
     def __init__(self, workers: int) -> None:
         affinity_tokens: int = GatewayConfig.model_fields["affinity_tokens"].default
@@ -37,7 +37,7 @@ class LoadedFleet:
             self._begin()
 
     def seconds(self) -> float:
-        """Return the seconds per request in which one is placed and another one ends."""
+        """Return the seconds per request for placing one and ending another."""
         began_s = time.perf_counter()
         for _ in range(REQUESTS):
             self._begin()

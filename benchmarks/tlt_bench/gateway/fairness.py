@@ -1,4 +1,4 @@
-"""Ten owners with different loads at one gateway, and what each gets of its fair share."""
+"""Fairness between ten owners with different loads at one gateway: each owner's part of its fair share."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ WARM_UP_S, SECONDS = 5.0, 40.0
 
 @dataclass(slots=True)
 class _Owner:
-    """A caller with a token of its own."""
+    """A caller with its own token."""
 
     client: Client
     at_once: int
@@ -49,11 +49,11 @@ class _Owner:
 
 def shares(total: float, wanted: Sequence[float]) -> list[float]:
     """
-    Divide what was served max-min fairly: an equal share, or what an owner could use if that is less.
+    Divide the served amount max-min fairly: an equal share, or an owner's demand if that is less.
 
     Args:
-        total: What was served.
-        wanted: What each could use.
+        total: The served amount.
+        wanted: Demand of each owner.
     """
     found, left = [0.0] * len(wanted), total
     for place, index in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
@@ -63,7 +63,7 @@ def shares(total: float, wanted: Sequence[float]) -> list[float]:
 
 
 async def measure() -> Mapping[str, float]:
-    """Run all owners at once; return the least part of its fair share that one got."""
+    """Run all owners concurrently; return the lowest fraction of its fair share that an owner received."""
     names = [f"owner{index}-0123456789abcdef" for index in range(len(AT_ONCE))]
     with TemporaryDirectory(prefix="tlt-bench-") as scratch:
         tokens = Path(scratch) / "tokens"
@@ -104,7 +104,7 @@ async def _measured(address: str, names: Sequence[str]) -> Mapping[str, float]:
 
 
 async def _alone_s(client: Client) -> float:
-    """Return the mean seconds of a response for a caller that is alone."""
+    """Return the mean seconds of a response for a single caller."""
     lengths = list(TOKENS)[:: len(TOKENS) // 10]
     began_s = time.perf_counter()
     for length in lengths:

@@ -1,4 +1,4 @@
-"""HTTP against gRPC at one gateway, with the same prompts and responses, in turn in one run."""
+"""HTTP compared to gRPC at one gateway, with the same prompts and responses, in turn in one run."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Crowds at one gateway: open streams, a long queue and a slow reader, and what a second caller notices of them."""
+"""A gateway under open streams, a long queue and a slow reader, and the effect on a second caller."""
 
 import asyncio
 import statistics
@@ -55,7 +55,7 @@ class LoadedGateway:
 
 
 def measure(streams: int) -> Result:
-    """Run the situations, each at a gateway of its own."""
+    """Run the situations, each with a separate gateway."""
     with TemporaryDirectory(prefix="tlt-bench-") as scratch:
         tokens = Path(scratch) / "tokens"
         named = [{"name": name.partition("-")[0], "token": name, "scopes": ["generate"]} for name in (CROWD, OTHER)]

@@ -33,7 +33,7 @@ PACED_CHUNKS = 150
 
 
 def measure() -> Result:
-    """Compare the gateway with the bare server, and choosing a worker in fleets of several sizes."""
+    """Compare the gateway to the bare server, and the choice of a worker in fleets of several sizes."""
     chosen = choosing.measure()
     with (
         process(servers.serve_bare) as (bare, bare_pid),
@@ -52,7 +52,7 @@ class MeasuredLoad(NamedTuple):
     pid: int
 
     def cpu_s(self) -> float:
-        """Return the processor time it has used, in seconds."""
+        """Return its CPU time in seconds."""
         times = psutil.Process(self.pid).cpu_times()
         return times.user + times.system
 
@@ -124,7 +124,7 @@ async def latency_of(call: Callable[[], Awaitable[None]]) -> float:
 
 
 async def _paced_cpu_s(server: MeasuredLoad) -> float:
-    """Return the processor seconds of responses whose rounds arrive at the pace of an engine."""
+    """Return the CPU seconds of responses whose rounds arrive at an engine's pace."""
     async with plain(server.address) as channel:
         stub = wire.Stub(channel)
         before_s = server.cpu_s()

@@ -1,4 +1,4 @@
-"""Servers in processes of their own."""
+"""Servers in separate processes."""
 
 import multiprocessing
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 @contextmanager
 def process(target: Any, *arguments: str) -> Iterator[tuple[str, int]]:
-    """Run a server in a process of its own; yield its address and pid."""
+    """Run a server in a separate process; yield its address and pid."""
     context = multiprocessing.get_context("spawn")
     mine, other = context.Pipe(duplex=False)
     process = context.Process(target=target, args=(other, *arguments), daemon=True)

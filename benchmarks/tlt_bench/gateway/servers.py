@@ -1,4 +1,4 @@
-"""The processes that are measured: a bare server, a scripted worker, and a gateway in front of it."""
+"""The measured processes: a bare server, a scripted worker, and a gateway in front of it."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ _CYCLE = tuple(range(VOCABULARY)) * (LONGEST // VOCABULARY + 2)
 
 
 def tokens(prompt: Sequence[int], begin: int, end: int) -> tuple[int, ...]:
-    """Return a part of the response to a prompt: it counts on from the first token."""
+    """Return part of the response to a prompt, which counts up from the first token."""
     first = (prompt[0] + 1) % VOCABULARY
     return _CYCLE[first + begin : first + end]
 
@@ -110,7 +110,7 @@ async def _answer(prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
 async def _watch(
     slots: int, request_iterator: AsyncIterator[worker.pb.WatchRequest], _context: Any
 ) -> AsyncIterator[worker.pb.WatchResponse]:
-    """Report a worker that has room for everything."""
+    """Report a worker with room for everything."""
     serial = 0
     requests = aiter(request_iterator)
     reading = asyncio.ensure_future(anext(requests, None))
@@ -125,7 +125,7 @@ async def _watch(
 
 
 async def _abort(_request: worker.pb.AbortRequest, _context: Any) -> worker.pb.AbortResponse:
-    """Abort nothing: the gateway hangs up on what it aborts."""
+    """Abort nothing: the gateway hangs up on aborted requests."""
     return worker.pb.AbortResponse()
 
 

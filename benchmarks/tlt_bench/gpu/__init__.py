@@ -1,1 +1,1 @@
-"""`tlt bench gpu`: all checks that need a GPU, in parts that end within minutes."""
+"""`tlt bench gpu`: all checks that need a GPU, in parts of a few minutes."""

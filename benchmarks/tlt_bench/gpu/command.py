@@ -1,4 +1,4 @@
-"""`tlt bench gpu`."""
+"""Implementation of `tlt bench gpu`."""
 
 from collections.abc import Sequence
 from pathlib import Path

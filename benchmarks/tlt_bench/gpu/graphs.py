@@ -1,8 +1,9 @@
 """
 Memory of CUDA graphs, as planned and naively: `python -m tlt_bench.gpu.graphs FILE MODEL DRAFTER`.
 
-The comparison of the TLT paper's Table 5, measured by what the device has less of after capture: all default arms as
-planned; each arm captured separately at every batch size at which any arm drafts; and the most expensive arm alone.
+The comparison of the TLT paper's Table 5, measured by the decrease of free device memory during capture: all default
+arms as planned; each arm captured separately at every batch size at which any arm drafts; and the most expensive arm
+alone.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ ROW: Final = "CUDA graphs"
 
 
 def main(path: Path, model: Path, drafter: Path) -> None:
-    """Start an engine for each case, in processes of their own, and compare."""
+    """Start an engine for each case, in separate processes, and compare."""
     figures = {}
     for case in CASES:
         file = path.with_suffix(f".{case}")

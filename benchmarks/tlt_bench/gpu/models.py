@@ -1,7 +1,7 @@
 """
-Writes the models of all parts once: `python -m tlt_bench.gpu.models FILE DIRECTORY`.
+Writes the models of all parts: `python -m tlt_bench.gpu.models FILE DIRECTORY`.
 
-At full size where there is a GPU, reduced elsewhere. Of the mixture of experts as many layers as the disk has room for.
+Full size on a GPU, reduced elsewhere. The mixture of experts has as many layers as fit on the disk.
 """
 
 import json
@@ -24,7 +24,7 @@ LAYER_BYTES: Final = 1.3 * 2**30
 
 
 def main(path: Path, directory: Path) -> None:
-    """Write what is missing, and report its size."""
+    """Write missing models, and report their sizes."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     figures = {f"gib_{name}": gib for name, gib in write_missing(directory, WHOLE, device=device).items()}
     if device == "cpu":

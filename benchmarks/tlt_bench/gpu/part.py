@@ -24,22 +24,22 @@ PASSED: Final = "passed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPart:
-    """One command, and what it shows."""
+    """One command and its purpose."""
 
     name: str
     shows: str
     command: tuple[str, ...]
     """Arguments of Python; `RESULT`, `MODELS` and `KEPT` in them are replaced."""
     needs_gpu: bool = False
-    """Skipped by name where there is no GPU."""
+    """Whether it is skipped by name without a GPU."""
     model: PublishedModel | None = None
-    """One that must have been fetched; skipped by name where it has not been."""
+    """A model that must have been fetched; the part is skipped by name otherwise."""
     after: tuple[str, ...] = ()
-    """Parts whose results it reads; they are run with it, and it is skipped by name if one did not pass."""
+    """Parts whose results it reads. They are run with it, and it is skipped by name if one of them did not pass."""
 
 
 class GpuOutcome(Frozen):
-    """What became of a part."""
+    """Outcome of a part."""
 
     name: str
     shows: str
@@ -48,7 +48,7 @@ class GpuOutcome(Frozen):
     status: str
     """`passed`, `failed`, `timed out` or `skipped: REASON`."""
     figures: dict[str, float] = Field(default_factory=dict)
-    """As the command printed them."""
+    """Figures printed by the command."""
     tail: str = ""
     """The end of its output, unless it passed."""
 

@@ -1,4 +1,4 @@
-"""All parts, in the order in which they run: what is wrong is known before anything is timed."""
+"""All parts, in the order in which they run: correctness before timings."""
 
 from typing import Final
 

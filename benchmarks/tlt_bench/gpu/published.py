@@ -1,8 +1,8 @@
 """
-Figures of the TLT paper (arXiv 2511.16665) that parts of `tlt bench gpu` set their own beside.
+Figures of the TLT paper (arXiv 2511.16665) to which parts of `tlt bench gpu` are compared.
 
-The paper's are of Qwen2.5-7B and 32B on H100, with its authors' fork of SGLang. Ours are ratios in one run on the
-GPU at hand: of random weights of public shapes, or of the demo's small policy where acceptance matters.
+The paper measures Qwen2.5-7B and 32B on H100 with its authors' fork of SGLang. Ours are ratios within one run on the
+available GPU, with random weights of public shapes, or with the demo's small policy where acceptance matters.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """What the paper reports where we measure a figure."""
+    """The paper's value of a figure that we measure."""
 
     value: str
     meaning: str
     is_ours: bool = False
-    """Whether it is an aim of this project and not the paper's."""
+    """Whether it is a target of this project rather than the paper's value."""
 
 
 PUBLISHED: Final = {

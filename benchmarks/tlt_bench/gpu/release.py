@@ -1,9 +1,8 @@
 """
-An engine gives its GPU's memory back and gets on as before: `python -m tlt_bench.gpu.release FILE MODEL DRAFTER`.
+An engine releases its GPU's memory and resumes correctly: `python -m tlt_bench.gpu.release FILE MODEL DRAFTER`.
 
-Greedy responses under a chain, with the drafts that were accepted, are the same before a release and after it. With
-random weights, noise in place of the drafter's would show in the accepted drafts, and in place of the policy's in the
-tokens.
+Greedy responses under a chain, and their accepted drafts, are the same before and after a release. Even with random
+weights, corrupt drafter weights would change the accepted drafts, and corrupt policy weights the tokens.
 """
 
 import asyncio

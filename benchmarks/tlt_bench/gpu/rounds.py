@@ -1,5 +1,5 @@
 """
-What a round does on this machine's device, by the profiler: `python -m tlt_bench.gpu.rounds FILE MODEL DRAFTER`.
+Activity of a round on this machine's device, from the profiler: `python -m tlt_bench.gpu.rounds FILE MODEL DRAFTER`.
 
 Kernels on the device, launches and waits of the host, host time and the device's share of the time, under off, a chain,
 and a chain that is switched on after every few rounds of off; beside SGLang without speculation.

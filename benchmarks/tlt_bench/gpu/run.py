@@ -1,4 +1,4 @@
-"""Runs the parts one after the other, keeps their outcomes, and writes the table."""
+"""Runs the parts in sequence, keeps their outcomes, and writes the table."""
 
 import json
 import os
@@ -27,14 +27,14 @@ def run(
     limit_s: float = LIMIT_S,
 ) -> list[GpuOutcome]:
     """
-    Run all parts that have not passed yet; return the outcomes of all.
+    Run all parts that have not passed yet; return all outcomes.
 
     Args:
-        parts: What to run.
-        directory: Where outcomes are kept: a part that passed is not run again.
+        parts: The parts to run.
+        directory: Directory of outcomes. A part that passed is not run again.
         has_gpu: Whether parts that need a GPU can run.
         log: Receives a line per part, and one per figure.
-        models: Directory of random models; None: in `directory`.
+        models: Directory of random models; None for a subdirectory of `directory`.
         limit_s: Time limit of each part in seconds.
 
     Raises:
@@ -65,7 +65,7 @@ def run(
 
 
 def table(outcomes: Sequence[GpuOutcome], machine: Mapping[str, str]) -> str:
-    """Return the outcomes as a page in Markdown."""
+    """Return the outcomes as a Markdown page."""
     lines = [
         "# `tlt bench gpu`",
         "",
@@ -82,7 +82,7 @@ def table(outcomes: Sequence[GpuOutcome], machine: Mapping[str, str]) -> str:
 
 
 def with_needed(names: Sequence[str], parts: Sequence[GpuPart]) -> list[GpuPart]:
-    """Return the named parts and all that they come after, in the order of `parts`."""
+    """Return the named parts and all parts that they depend on, in the order of `parts`."""
     wanted = set(names)
     for part in reversed(parts):
         if part.name in wanted:

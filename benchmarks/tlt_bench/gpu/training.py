@@ -2,9 +2,9 @@
 Spot training on this machine's device: `python -m tlt_bench.gpu.training FILE`.
 
 Trains a drafter of 7B shape on random states (on a CPU: of a tiny shape), in micro-steps of the size that the memory
-plan gives a trainer beside an engine. Writes tokens per second, the memory it took, and how long a micro-step takes:
-its 99th percentile is what a request waits at most for a device that is lent. Also how long the weights take to leave
-the device for a checkpoint.
+plan gives a trainer beside an engine. Writes tokens per second, the memory used, and the duration of a micro-step,
+whose 99th percentile bounds a request's wait for a lent device. Also the time to copy the weights off the device for a
+checkpoint.
 """
 
 import json

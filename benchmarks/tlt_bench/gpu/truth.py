@@ -1,5 +1,5 @@
 """
-What an engine says in bfloat16 is true: `python -m tlt_bench.gpu.truth FILE`.
+An engine's outputs in bfloat16 are correct: `python -m tlt_bench.gpu.truth FILE`.
 
 The demo's policy answers prompts under arms in turn, and again while its weights and its drafter are replaced. Captured
 states and logprobs are compared with a recomputation by transformers in float32, for each token under the weights that
@@ -46,7 +46,7 @@ LOGPROB_MEAN: Final = 0.05
 
 @dataclass(slots=True)
 class Answer:
-    """Tokens of prompt and response, and of each response token its logprob and its weights' version."""
+    """Tokens of prompt and response, with logprob and weight version of each response token."""
 
     prompt: tuple[int, ...]
     tokens: list[int] = field(default_factory=list)
@@ -117,7 +117,7 @@ async def measure(scratch: Path) -> dict[str, float]:
 
 
 def changed(model: Path, to: Path) -> Path:
-    """Write a checkpoint whose matrices differ slightly; return its directory."""
+    """Write a checkpoint with slightly different matrices; return its directory."""
     to.mkdir()
     generator = torch.Generator().manual_seed(1)
     for file in model.glob("*.safetensors"):
@@ -165,7 +165,7 @@ async def _updated(engine: SglangEngine, new: Path) -> dict[str, Answer]:
 
 @torch.no_grad()
 def _differences(answers: dict[str, Answer], models: dict[int, Path]) -> Tensor:
-    """Return the distance of every token's logprob from the one of the weights it names."""
+    """Return the distance of every token's logprob from that of the weights it names."""
     from transformers import AutoModelForCausalLM
 
     loaded = {n: AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for n, path in models.items()}

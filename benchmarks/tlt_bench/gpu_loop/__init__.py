@@ -1,1 +1,1 @@
-"""The scheduler loop of GPUs on a CPU, and what a GPU's host would wait for in it."""
+"""The scheduler loop of GPUs on a CPU, and the points at which a GPU's host would wait."""

@@ -1,5 +1,5 @@
 """
-Outputs of the models in memory that the next pass overwrites, as CUDA graphs return them.
+Model outputs in memory that the next pass overwrites, as CUDA graphs return them.
 
 The graphs of target and drafter share one memory pool, so the outputs of a verification may lie where the drafter's
 next pass keeps its intermediate values, and logits are written to one buffer for all. Here every pass returns its
@@ -21,7 +21,7 @@ OUTPUTS = ("hidden_states", "last_hidden_states", "next_token_logits")
 
 @dataclass(slots=True)
 class GraphPool:
-    """Memory that all passes return their outputs in, in turn."""
+    """Memory in which all passes return their outputs in turn."""
 
     _memory: Tensor = field(default_factory=lambda: torch.empty(0))
     _used: int = 0

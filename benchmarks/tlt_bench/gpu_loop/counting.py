@@ -1,4 +1,4 @@
-"""Counts, in each decoding round of an engine, what a GPU's host would wait for and launch; see `waits`, `launches`."""
+"""Counts the waits and launches of a GPU's host in each decoding round of an engine; see `waits`, `launches`."""
 
 import json
 import os
@@ -46,7 +46,7 @@ class RoundCounter:
         self._line, self.launches.places, self.waits.places = None, Counter(), Counter()
 
     def end(self, batch: Any, result: Any) -> None:
-        """Note what was launched as a round."""
+        """Record launches as a round."""
         launched, places = round_of(result), self.waits.places
         self._line = {
             "arm": STOCK if launched is None or launched.choice is None else launched.choice.arm.name,
@@ -71,18 +71,18 @@ def count_round(original: Callable[..., Any], self: Any, batch: Any, *args: Any,
 
 
 def as_graph(original: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-    """Wrap what is one graph on a GPU."""
+    """Wrap an operation that is a single graph on a GPU."""
     with graph():
         return original(*args, **kw)
 
 
 def graph() -> AbstractContextManager[None]:
-    """Return the context of what is one graph on a GPU."""
+    """Return the context of an operation that is a single graph on a GPU."""
     return _counter.launches.graph() if LAUNCHES_VARIABLE in os.environ else nullcontext()
 
 
 def _on_host(batch: Any) -> list[Tensor]:
-    """Return the tensors of a batch that a GPU's host has too. On a CPU some are one with those of the device."""
+    """Return the tensors of a batch that a GPU's host also holds. On a CPU some are identical to the device's."""
     tensors = {name: one for name, one in vars(batch).items() if isinstance(one, Tensor)}
     others = {id(one) for name, one in tensors.items() if not name.endswith("_cpu")}
     return [one for name, one in tensors.items() if name.endswith("_cpu") and id(one) not in others]

@@ -2,8 +2,8 @@
 Counts the kernels that a GPU's host would launch.
 
 At small batches a round takes as long as its launches, so each operator outside CUDA graphs costs some microseconds.
-Counted by torch's dispatch mode, which sees operators on any device; a graph counts as one launch. What fuses operators
-on a GPU, as SGLang's Triton kernels do, is counted as what it replaces: the number is an upper bound.
+Counted by torch's dispatch mode, which sees operators on any device; a graph counts as one launch. Fused GPU kernels,
+such as SGLang's Triton kernels, are counted as the operators they replace, so the number is an upper bound.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ class Launches(TorchDispatchMode):
     Counts operators that launch something: neither views nor allocations.
 
     Args:
-        waits: Tells which calls concern the host's memory only; they are not counted. None: all are.
+        waits: Identifies calls that concern the host's memory only, which are not counted. None counts all.
     """
 
     def __init__(self, waits: Waits | None = None) -> None:
@@ -35,12 +35,12 @@ class Launches(TorchDispatchMode):
 
     @property
     def count(self) -> int:
-        """Launches so far."""
+        """Number of launches so far."""
         return self.places.total()
 
     @contextmanager
     def graph(self) -> Iterator[None]:
-        """Count what is launched in the context as one launch."""
+        """Count all launches in the context as one launch."""
         before, self._is_in_graph = self._is_in_graph, True
         self.places["a graph"] += not before
         try:

@@ -1,5 +1,5 @@
 """
-A plug-in for SGLang beside the product's: the scheduler loop of GPUs, on a CPU.
+A plug-in for SGLang in addition to the product's: the scheduler loop of GPUs on a CPU.
 
 SGLang turns overlap off for speculation on a CPU, though everything its loop needs exists there. Here a round is
 processed after the next was launched, outputs lie in memory that the next pass of any model overwrites, the host does
@@ -62,7 +62,7 @@ def keep_overlap(original: Callable[..., None], server_args: Any) -> None:
 
 
 def hide_lengths(attn_backends: Sequence[Any]) -> bool:
-    """Replace `decide_needs_cpu_seq_lens`: with FlashAttention and Triton no lengths are copied to the host."""
+    """Replace `decide_needs_cpu_seq_lens`: with FlashAttention and Triton, lengths are not copied to the host."""
     del attn_backends
     return False
 

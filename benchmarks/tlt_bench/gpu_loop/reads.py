@@ -1,5 +1,5 @@
 """
-The scheduler waits for the pass that read its tables last, or for the whole round.
+Checks that the scheduler waits for the last pass that read its tables, or for the whole round.
 
 Between rounds, SGLang's scheduler rewrites tables that passes read, such as `req_to_token`. On a GPU it waits for an
 event of one runner first: the worker names the runner whose pass read last, and that pass publishes the event behind
@@ -18,7 +18,7 @@ class ReadDone(NamedTuple):
     """Stands for the event of a pass."""
 
     read: int
-    """Number of the read that it is behind."""
+    """Number of the last read before it."""
 
 
 class TableReads:
@@ -28,20 +28,21 @@ class TableReads:
         self.count = 0
 
     def passes(self, runner: Any, *, publishes: bool) -> None:
-        """Note a pass of a runner; one that publishes nothing discards what its runner published before."""
+        """Record a pass of a runner. A pass that publishes nothing discards its runner's earlier event."""
         self.count += 1
         runner.shared_read_done_event = ReadDone(self.count) if publishes else None
 
     def reads(self) -> None:
-        """Note a read outside of passes."""
+        """Record a read outside passes."""
         self.count += 1
 
     def require_last(self, runner: Any) -> None:
         """
-        Check that the event of the runner that a worker names is behind all reads; without one, all are waited for.
+        Check that the event of the runner that a worker names follows all reads. Without an event, all reads are
+        awaited.
 
         Raises:
-            AssertionError: It is not.
+            AssertionError: The event precedes a read.
         """
         event, runner.shared_read_done_event = runner.shared_read_done_event, None
         assert event is None or event.read == self.count, (  # noqa: S101 - the purpose
@@ -61,7 +62,7 @@ def publish(original: Callable[..., Any], self: Any, forward_batch: Any, *args: 
 
 
 def read(original: Callable[..., Any], self: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap what reads cache slots without a pass of a runner."""
+    """Wrap functions that read cache slots outside a runner's pass."""
     _reads.reads()
     return original(self, *args, **kw)
 

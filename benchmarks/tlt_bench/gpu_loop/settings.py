@@ -1,4 +1,4 @@
-"""How an engine is told to run the loop."""
+"""Settings that make an engine run the loop."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,5 @@
 """
-Counts the places of a round at which the host would wait for a GPU.
+Counts the points in a round at which the host would wait for a GPU.
 
 On a CPU a tensor's values are at hand, so nothing shows what they cost on a GPU: reading one value makes the host wait
 for everything launched before, and so does a copy from or to memory that is not pinned. Every such call is counted here
@@ -60,11 +60,11 @@ class Waits(TorchFunctionMode):
         """Whether the call that runs concerns such tensors only."""
 
     def know(self, tensors: Iterable[Tensor]) -> None:
-        """Count these as being in the host's memory."""
+        """Register tensors as being in host memory."""
         self._host.update(dict.fromkeys(tensors, True))
 
     def __enter__(self) -> Self:
-        """Count from here on."""
+        """Start counting."""
         super().__enter__()  # type: ignore[no-untyped-call] # torch is untyped here
         self._events = patch.object(torch.cpu.Event, "synchronize", lambda _: self._count())
         self._events.start()
@@ -120,7 +120,7 @@ class Waits(TorchFunctionMode):
 
     def _is_read(self, part: Any) -> bool:
         """
-        Whether using this as an index, or as values to assign, reads or copies it.
+        Whether using a tensor as an index or as assigned values reads or copies it.
 
         Masks are read for their size, single integers for their value, and what is on the host is copied.
         """

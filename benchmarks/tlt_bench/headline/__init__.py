@@ -1,1 +1,1 @@
-"""What TLT is worth on a GPU: the text of a small model in the rounds of a large one."""
+"""TLT's benefit on a GPU: the text of a small model with the round costs of a large one."""

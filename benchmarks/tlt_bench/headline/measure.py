@@ -1,5 +1,5 @@
 """
-What TLT is worth on this GPU: `python -m tlt_bench.headline.measure FILE DIRECTORY`.
+TLT's benefit on this GPU: `python -m tlt_bench.headline.measure FILE DIRECTORY`.
 
 SmolLM2 with its shipped drafter, widened to the bytes of 7 billion parameters (`widened`) in a directory: the
 text and its accept lengths are real, and so are a round's costs. All engines run on one GPU and take turns, at
@@ -59,14 +59,14 @@ class HeadlinePlan:
 
     statics: tuple[str, ...]
     running: int
-    """Responses of a trace, which run at once."""
+    """Number of concurrent responses of a trace."""
     longest: int
     traces: int
-    """Besides one that warms up."""
+    """Number of traces, in addition to one for warm-up."""
     batches: tuple[int, ...]
     """Sizes of full batches."""
     tokens: int
-    """Of a response in a full batch."""
+    """Tokens of a response in a full batch."""
     repeats: int
 
     def at(self, batch: int) -> BatchesPlan:
@@ -104,7 +104,7 @@ class Sides:
 
     @property
     def all(self) -> tuple[BenchEngine, ...]:
-        """In the order in which they start."""
+        """The engines in the order in which they start."""
         return (self.ours, self.plain, *self.static.values())
 
     @staticmethod
@@ -131,7 +131,7 @@ def main(path: Path, directory: Path) -> None:
 
 class Headline:
     """
-    Measures until its time is over.
+    Measures until its time is up.
 
     Args:
         path: Receives the figures.
@@ -174,7 +174,7 @@ class Headline:
 async def _in_turn(
     sides: Sides, others: Mapping[str, BenchEngine], plan: HeadlinePlan, batches: Sequence[int]
 ) -> Figures:
-    """Compare arms of the suite's engine with the engines given for them."""
+    """Compare arms of the suite's engine to the engines given for them."""
     found = Figures()
     for arm, other in others.items():
         for batch in batches:
@@ -186,7 +186,7 @@ async def _in_turn(
 
 
 def _compared(name: str, mine: Sequence[Timing], other: Sequence[Timing]) -> Figures:
-    """Compare speeds, times of a round and accept lengths; above 1 is in our favour."""
+    """Compare speeds, round times and accept lengths. Values above 1 are in our favor."""
     found, speeds = Figures(), over([each.rate for each in mine], [each.rate for each in other])
     found.add(name, speeds)
     found.add(f"{name}_round", over([each.round_s for each in other], [each.round_s for each in mine]))
@@ -231,7 +231,7 @@ async def _traces(sides: Sides, plan: HeadlinePlan, until_s: float) -> Figures:
 
 
 def _judged(seconds: Mapping[str, Sequence[float]], lengths: Sequence[int]) -> Figures:
-    """Return the figures of traces, from the seconds of each side."""
+    """Return the figures of traces from the seconds of each side."""
     found, bandit = Figures(), seconds[BANDIT]
     statics = {name: [1 / each for each in took] for name, took in seconds.items() if name in STATIC}
     fastest = best(statics)

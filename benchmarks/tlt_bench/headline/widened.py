@@ -1,8 +1,8 @@
 """
-A language model and its drafter, widened: they compute what they did, and a round costs what a larger model's does.
+A language model and its drafter, widened: they compute the same, and a round costs as much as a larger model's.
 
 Random weights of a large shape accept no drafts, and a small model's rounds are too short for a GPU. A widened model
-has what both lack: its text and accept lengths are the small one's, its bytes and products those of a large one.
+combines the text and accept lengths of the small one with the bytes and products of a large one.
 
 The hidden size grows by a square number, so that the larger root mean square of a norm divides by a power of two, which
 no type rounds: new dimensions are 0 in every hidden state, heads and inner dimensions that are new are random and reach
@@ -33,7 +33,7 @@ Sizes = Mapping[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widening:
     """
-    How much a Llama grows.
+    Growth of a Llama.
 
     Args:
         inner: Inner dimensions of its MLPs; at least as many as it has.
@@ -45,11 +45,11 @@ class Widening:
 
     @property
     def factor(self) -> int:
-        """Of the hidden size, and of the heads."""
+        """Growth factor of the hidden size and the heads."""
         return self.root**2
 
     def config(self, config: Sizes) -> dict[str, Any]:
-        """Return config.json of a model or a drafter, widened."""
+        """Return the widened config.json of a model or a drafter."""
         names = ("hidden_size", "num_attention_heads", "num_key_value_heads")
         return {
             **config,
@@ -62,11 +62,11 @@ class Widening:
 
     def tensor(self, name: str, old: torch.Tensor, draw: Callable[[tuple[int, int]], torch.Tensor]) -> torch.Tensor:
         """
-        Return a tensor, widened.
+        Return a widened tensor.
 
         Args:
-            name: As in the checkpoint of a Llama or of an EAGLE drafter for one.
-            old: As it was, [size] or [outputs, inputs].
+            name: Name in the checkpoint of a Llama or its EAGLE drafter.
+            old: The original tensor, [size] or [outputs, inputs].
             draw: Draws a matrix of random weights.
 
         Raises:
@@ -94,14 +94,14 @@ class Widening:
 
 def write_missing(model: Path, drafter: Path, directory: Path, widening: Widening, *, device: str) -> None:
     """
-    Write both, widened, into `MODEL` and `DRAFTER` of a directory, unless they are there.
+    Write the widened model and drafter into `MODEL` and `DRAFTER` of a directory, unless they exist.
 
     Args:
         model: Checkpoint of a Llama.
         drafter: Its EAGLE drafter.
-        directory: Receives them.
-        widening: How much they grow.
-        device: Where random weights are drawn: on a GPU it takes seconds, on a CPU minutes.
+        directory: Parent of both directories.
+        widening: Growth of both.
+        device: Device on which random weights are drawn: seconds on a GPU, minutes on a CPU.
     """
     for source, name in ((model, MODEL), (drafter, DRAFTER)):
         target = directory / name
@@ -110,7 +110,7 @@ def write_missing(model: Path, drafter: Path, directory: Path, widening: Widenin
 
 
 def _write(source: Path, target: Path, widening: Widening, *, device: str) -> None:
-    """Write a checkpoint, one file per layer. Its config.json, which is written last, says that it is whole."""
+    """Write a checkpoint, one file per layer. Its config.json is written last and marks completeness."""
     generator = torch.Generator(device).manual_seed(0)
 
     def draw(size: tuple[int, int]) -> torch.Tensor:

@@ -1,1 +1,1 @@
-"""How fast a spot trainer takes up a lease and gives the device back."""
+"""Latency with which a spot trainer takes a lease and returns the device."""

@@ -16,10 +16,10 @@ def lease(
     model: Model = None,
 ) -> None:
     """
-    Measure how fast a spot trainer takes up a lease and gives the device back, in about 10 minutes.
+    Measure how fast a spot trainer takes a lease and returns the device. Takes about 10 minutes.
 
-    Parts: leases granted and revoked at random moments of a trainer process; requests that find their worker training
-    against ones that find it idle, with a real engine.
+    Parts: leases granted and revoked at random moments of a trainer process; requests to a training worker compared to
+    requests to an idle one, with a real engine.
     """
     from countdown.model import CHECKPOINT
     from tlt_bench.engines.prepare import NO_DRAFTER, BenchTarget, check_parts

@@ -1,4 +1,4 @@
-"""Time to the first token of a request that finds its only worker training, against one that finds it idle."""
+"""Time to first token of a request to the only worker while it trains, compared to an idle one."""
 
 import asyncio
 import random
@@ -31,10 +31,10 @@ SHORT = SamplingParams(max_new_tokens=4)
 
 def measure(*, repeats: int, model: Path | None = None, seed: int = 0) -> Figures:
     """
-    Return the times to the first token, in milliseconds, and what training adds.
+    Return the times to first token in milliseconds, and the delay added by training.
 
     Raises:
-        ConfigError: The model has not been fetched, or is no checkpoint.
+        ConfigError: The model has not been fetched, or is not a checkpoint.
     """
     target = BenchTarget(model=model, drafter=NO_DRAFTER)
     return figures_of(asyncio.run(_measure(target, repeats, random.Random(seed))))

@@ -1,4 +1,4 @@
-"""The fleet's drafter, by compare-and-swap as at the coordinator, and another trainer that publishes now and then."""
+"""Stand-in for the coordinator's drafter calls, with compare-and-swap and a competing trainer."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ class Drafters(wire.Servicer):
 
     @property
     def version(self) -> DrafterVersion:
-        """Version of the newest drafter; 0: there is none."""
+        """Version of the newest drafter; 0 if there is none."""
         return self._newest.version if self._newest else DrafterVersion(0)
 
     def overtake(self) -> None:
-        """Publish the newest drafter again as another trainer's, so that the next one has to be merged with it."""
+        """Republish the newest drafter as another trainer's, so that the next one must be merged with it."""
         if self._newest is not None:
             self._publish(self._newest.uri)
 

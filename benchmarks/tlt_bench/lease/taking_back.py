@@ -57,13 +57,13 @@ IDLE_CALLS = 100
 
 @dataclass(slots=True)
 class LeaseWaits:
-    """Milliseconds."""
+    """Latencies in milliseconds."""
 
     grants: list[float] = field(default_factory=list)
     revokes: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By what the trainer was doing."""
+    """Revocations, by the trainer's activity."""
     idle: list[float] = field(default_factory=list)
-    """Of leases that had ended."""
+    """Revocations of leases that had ended."""
 
     @property
     def all_revokes(self) -> list[float]:
@@ -153,7 +153,7 @@ async def started(
 
 
 def random_frames(rng: random.Random, policy: Path = CHECKPOINT) -> list[EncodedFrame]:
-    """Return random states of a policy, in the lengths of windows that engines capture."""
+    """Return random states of a policy, with the window lengths that engines capture."""
     form, frames = read_format(policy), []
     for number in range(WINDOWS):
         made = random_frame(form, rng.randint(SHORTEST_TOKENS, LONGEST_TOKENS), number=number)

@@ -1,4 +1,4 @@
-"""A spot trainer's process, started and called as its worker does, with what it logs about its leases."""
+"""A spot trainer's process, started and called as by its worker, with its log events about leases."""
 
 import asyncio
 import json
@@ -24,18 +24,18 @@ LOOK_S = 0.2
 
 @dataclass(slots=True)
 class LeaseLog:
-    """What the trainer logged, by epoch."""
+    """Log events of the trainer, by epoch."""
 
     began_at_s: dict[int, float] = field(default_factory=dict)
     """Monotonic time at which training began."""
     doing: dict[int, str] = field(default_factory=dict)
-    """What the trainer was doing when the lease was revoked."""
+    """Activity of the trainer when the lease was revoked."""
     drafters: int = 0
-    """Drafters it published."""
+    """Published drafters."""
     merges: int = 0
 
     def note(self, event: Mapping[str, Any]) -> None:
-        """Take in one event."""
+        """Process one event."""
         match event.get("event"):
             case "training_began":
                 self.began_at_s[event["epoch"]] = event["monotonic_s"]
@@ -61,8 +61,8 @@ async def running(settings: Mapping[str, str], directory: Path) -> AsyncIterator
     Run a trainer within the block.
 
     Args:
-        settings: Its settings beside the socket.
-        directory: For the socket.
+        settings: Its settings except the socket.
+        directory: Directory of the socket.
 
     Raises:
         UnavailableError: It does not serve in time.

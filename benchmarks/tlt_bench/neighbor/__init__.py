@@ -1,1 +1,1 @@
-"""`tlt bench neighbor`: what other programs get while spot trainers run, and what an idle suite takes."""
+"""`tlt bench neighbor`: CPU share of other programs while spot trainers run, and the usage of an idle suite."""

@@ -16,10 +16,11 @@ def neighbor(
     ] = None,
 ) -> None:
     """
-    Measure what a program in another Linux session gets beside a suite of two workers: 10 minutes on 2 cores.
+    Measure the CPU share of a program in another Linux session next to a suite of two workers. Takes 10 minutes on 2
+    cores.
 
     A busy loop runs while both spot trainers train, and while the suite is idle, with `trainer.own_session` and
-    without, in turns. Reports its share of a core, how long `sleep 3` takes, and what the idle suite uses itself.
+    without, in turns. Reports its share of a core, how long `sleep 3` takes, and the idle suite's own usage.
     """
     from tlt_bench.neighbor.measure import FULL, QUICK, measure
 

@@ -1,4 +1,4 @@
-"""Measures a neighbour of a suite whose spot trainers run in sessions of their own, and of one where they do not."""
+"""Measures a neighbor of a suite whose spot trainers run in their own sessions, and of one whose trainers do not."""
 
 import asyncio
 import random
@@ -37,9 +37,9 @@ class NeighborPlan:
     """Amount of measurement."""
 
     starts: int
-    """Of each suite."""
+    """Number of starts of each suite."""
     turns: int
-    """Per start."""
+    """Number of turns per start."""
     turn_s: float
 
 
@@ -89,7 +89,7 @@ async def _measure(found: dict[str, list[float]], directory: Path, model: Path |
 
 
 def suite(model: Path, own_session: str) -> StackConfig:
-    """Return a suite whose trainers always find something to learn."""
+    """Return a suite whose trainers always have something to learn."""
     return StackConfig(
         model=model,
         workers=WORKERS,
@@ -126,7 +126,7 @@ async def _beside(stack: Stack, found: dict[str, list[float]], suffix: str, plan
 
 
 async def _neighbor(found: dict[str, list[float]], suffix: str, plan: NeighborPlan, stack: Stack | None) -> float:
-    """Return the share of a core that a busy loop gets; with a suite whose trainers run, time `sleep 3` beside it."""
+    """Return the share of a core that a busy loop gets. For a suite whose trainers run, also time `sleep 3`."""
     with busy_loop() as pids:
         await asyncio.sleep(1.0)
         suite = frozenset[int]() if stack is None else of_suite(stack.token)
@@ -144,7 +144,7 @@ async def _until_training(stack: Stack) -> None:
     Wait until all workers train.
 
     Raises:
-        UnavailableError: They do not in time.
+        UnavailableError: They do not train in time.
     """
     try:
         async with asyncio.timeout(TRAINING_S):

@@ -1,4 +1,4 @@
-"""Programs in sessions of their own, and the processes of a suite, as Linux accounts for them."""
+"""Programs in their own sessions, and the usage of a suite's processes from Linux's accounting."""
 
 import os
 import subprocess
@@ -25,11 +25,11 @@ SLEEP_LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """What threads have used so far."""
+    """CPU usage of threads so far."""
 
     cpu_s: float
     slices: int
-    """How often they were given a core; of threads that mostly sleep, how often they woke."""
+    """Number of times they were given a core. For threads that mostly sleep, the number of wake-ups."""
 
     def since(self, before: "Used") -> "Used":
         """Return the difference."""
@@ -37,7 +37,7 @@ class Used:
 
 
 def used_by(pids: frozenset[int]) -> Used:
-    """Return what the threads of processes have used; those that have ended are left out."""
+    """Return the CPU usage of processes' threads, without those that have ended."""
     cpu_ns = slices = 0
     for pid in pids:
         try:
@@ -54,13 +54,13 @@ def used_by(pids: frozenset[int]) -> Used:
 
 
 def of_suite(token: str) -> frozenset[int]:
-    """Return the processes of the suite with this token, and of no other."""
+    """Return the processes of the suite with this token only."""
     return doomed(processes(token), os.getpid())
 
 
 @contextmanager
 def busy_loop() -> Iterator[frozenset[int]]:
-    """Run a busy loop with one thread in a session of its own."""
+    """Run a busy loop with one thread in its own session."""
     with subprocess.Popen([sys.executable, "-S", "-c", BUSY], start_new_session=True) as process:
         try:
             yield frozenset({process.pid})
@@ -69,7 +69,7 @@ def busy_loop() -> Iterator[frozenset[int]]:
 
 
 def sleep_3_s() -> float:
-    """Return how long `sleep 3` takes, by a program in a session of its own that starts it."""
+    """Return how long `sleep 3` takes when started by a program in its own session."""
     ran = subprocess.run(
         [sys.executable, "-S", "-c", SLEEP],
         start_new_session=True, stdout=subprocess.PIPE, check=True, timeout=SLEEP_LIMIT_S,
@@ -78,7 +78,7 @@ def sleep_3_s() -> float:
 
 
 def rates(pids: frozenset[int], seconds: float) -> tuple[float, float]:
-    """Return cores and slices per second that processes use, measured for so long. Blocks."""
+    """Return cores and slices per second used by processes, measured over a number of seconds. Blocks."""
     before, began_s = used_by(pids), time.monotonic()
     time.sleep(seconds)
     passed, elapsed_s = used_by(pids).since(before), time.monotonic() - began_s

@@ -1,1 +1,1 @@
-"""The coordinator's page over simulated fleets, for its tests and its picture."""
+"""The coordinator's page with simulated fleets, for its tests and its screenshot."""

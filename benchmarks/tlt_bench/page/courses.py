@@ -1,4 +1,4 @@
-"""What simulated workers do: steps with a long tail, whose idle time trains the drafter."""
+"""State histories of simulated workers: steps with a long tail, whose idle time trains the drafter."""
 
 import random
 from bisect import bisect_right
@@ -17,7 +17,7 @@ class WorkerCourse:
     """The states of a worker over time."""
 
     times_s: tuple[float, ...]
-    """Seconds since the beginning, rising."""
+    """Seconds since the beginning, ascending."""
     states: tuple[WorkerState, ...]
 
     def at(self, time_s: float) -> int:
@@ -25,7 +25,7 @@ class WorkerCourse:
         return max(0, bisect_right(self.times_s, time_s) - 1)
 
     def history(self, time_s: float) -> tuple[PastChange, ...]:
-        """Return the changes up to a time, as a worker tells them when it joins."""
+        """Return the changes up to a time, as a worker reports them when it joins."""
         last = self.at(time_s)
         return tuple(
             PastChange(state=state, age_s=time_s - at_s)
@@ -34,7 +34,7 @@ class WorkerCourse:
 
 
 def course(seed: int, length_s: float) -> WorkerCourse:
-    """Draw a course: every step is a rollout, the tail after it, and an update of the weights."""
+    """Draw a history: every step is a rollout, its tail, and an update of the weights."""
     drawn = random.Random(seed)
     times, states = list[float](), list[WorkerState]()
 

@@ -1,5 +1,5 @@
 """
-A coordinator with a simulated fleet in a process of its own.
+A coordinator with a simulated fleet in a separate process.
 
 `python -m tlt_bench.page.host WORKERS [--listen HOST:PORT] [--tokens FILE] [--odd ID]... [--problem TEXT]` prints the
 page's address.

@@ -1,4 +1,4 @@
-"""`python -m tlt_bench.page.picture PICTURE.png`: photographs the page of a simulated fleet."""
+"""`python -m tlt_bench.page.picture PICTURE.png`: takes a screenshot of the page of a simulated fleet."""
 
 import sys
 
@@ -11,7 +11,7 @@ SETTLE_S = 45.0
 
 
 def main(picture: str) -> None:
-    """Write what the fleet's view shows."""
+    """Write a screenshot of the fleet's view."""
     with serving(WORKERS) as served, browsing() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 860}, device_scale_factor=1.5)
         page.goto(f"{served.url}#/fleet")

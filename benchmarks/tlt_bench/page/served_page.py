@@ -1,4 +1,4 @@
-"""The page of one simulated fleet, in a process of its own."""
+"""The page of one simulated fleet, served by a separate process."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def serving(workers: int, *arguments: str) -> Iterator[ServedPage]:
     Run a coordinator with a simulated fleet; `arguments` are those of `tlt_bench.page.host`.
 
     Raises:
-        EngineError: It ended before it served.
+        EngineError: The process ended before it served.
     """
     command = [sys.executable, "-m", "tlt_bench.page.host", str(workers), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""A fleet of simulated workers in the process of a coordinator: they report what their courses say."""
+"""A fleet of simulated workers in a coordinator's process that report the states of their histories."""
 
 import asyncio
 import random
@@ -38,10 +38,10 @@ class SimulatedFleet:
     Joins a coordinator, and reports to it.
 
     Args:
-        coordinator: Its plan runs elsewhere in this event loop.
+        coordinator: The coordinator, whose plan runs elsewhere in this event loop.
         workers: Their ids.
-        clock: The coordinator's.
-        problem: What one worker in a hundred reports as its problem, the fifth at first.
+        clock: The coordinator's clock.
+        problem: Problem that one worker in a hundred reports, starting with the fifth.
     """
 
     def __init__(self, coordinator: Coordinator, workers: Sequence[str], clock: Clock, problem: str) -> None:
@@ -106,7 +106,7 @@ class SimulatedFleet:
         return self._courses[index].states[self._places[index]]
 
     def _takes_lease(self, number: int) -> bool:
-        """Take up a lease that was granted; return whether the worker holds one."""
+        """Process an offered lease; return whether the worker holds one."""
         outbox = self._sessions[number].outbox
         while (order := outbox.take()) is not None:
             if isinstance(order, Lease):

@@ -1,4 +1,4 @@
-"""Run a policy through a recorded trace."""
+"""Runs a policy through a recorded trace."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

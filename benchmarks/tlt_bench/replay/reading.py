@@ -25,7 +25,7 @@ def read_trace(path: Path) -> Trace:
     Read a trace. Files named .gz are decompressed.
 
     Raises:
-        ConfigError: The file is missing, empty or not a trace; names the line and what is accepted.
+        ConfigError: The file is missing, empty or not a trace; the message names the line and what is accepted.
     """
     try:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:

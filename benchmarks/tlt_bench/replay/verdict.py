@@ -1,4 +1,4 @@
-"""Compares a policy with the best choices in hindsight."""
+"""Compares a policy to the best choices in hindsight."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -79,7 +79,7 @@ class World:
         return self._allowed[self.places[moment]]
 
     def draw(self, arm: Arm, moment: int, *, switched: bool, random: Random) -> TracedRound:
-        """Draw a round of an allowed arm at a moment."""
+        """Draw a round of an allowed arm at a given moment."""
         cell = _cell(arm, self.places[moment])
         found = self._kinds[switched][cell] or self._any[cell]
         middle = bisect_left(found, moment)

@@ -1,1 +1,1 @@
-"""`tlt bench simulate`: the simulator against the services that it simulates, in real time."""
+"""`tlt bench simulate`: the simulator compared to the simulated services, in real time."""

@@ -12,10 +12,10 @@ def simulate(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps.")] = False,
 ) -> None:
     """
-    Compare `tlt simulate` with a real gateway, coordinator and four workers, in about a minute.
+    Compare `tlt simulate` to a real gateway, coordinator and four workers. Takes about a minute.
 
-    Engines and trainers are scripted: they take known times. Reports by how much simulated steps are longer or shorter,
-    and how well the simulator says when workers are lent.
+    Engines and trainers are scripted with known durations. Reports the error of simulated step durations, and how well
+    the simulator predicts when workers are lent.
     """
     from tlt_bench.simulate.measure import measure
 

@@ -1,4 +1,4 @@
-"""A coordinator, a gateway and workers around scripted engines, in one process."""
+"""A coordinator, a gateway and workers with scripted engines, in one process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

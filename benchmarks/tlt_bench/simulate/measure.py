@@ -1,8 +1,8 @@
 """
-What the simulator says of a run against the run itself.
+Compares a simulated run to the real run.
 
 Gateway, coordinator and four workers are the product's, in real time and over gRPC; engines and trainers are scripted.
-The same lengths are simulated with the costs that the script has.
+The same lengths are simulated with the script's costs.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ LENT = {WorkerState.TRAINING, WorkerState.SWITCHING}
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A step: when it began and its last response ended, and each worker's changes of state, in Unix seconds."""
+    """A step: its start, the end of its last response, and each worker's changes of state, in Unix seconds."""
 
     began_s: float
     ended_s: float
@@ -156,7 +156,7 @@ async def _response(client: Client, sample: TraceSample) -> None:
 
 
 def _agreement(seen: Seen, number: int, accounts: Sequence[WorkerAccount], run: SimulatedRun) -> float:
-    """Compare the numbers of lent workers from the beginning of a step to the end of learning."""
+    """Compare the numbers of lent workers from the start of a step to the end of learning."""
     step = run.steps[number]
     span_s = min(seen.ended_s - seen.began_s, step.rollout_s) + LEARN_S
     differences = list[int]()

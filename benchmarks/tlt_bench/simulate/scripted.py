@@ -1,4 +1,4 @@
-"""An engine and a trainer without models, which take known times."""
+"""An engine and a trainer without models, with known durations."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ CONTEXT = 4096
 
 
 class PacedEngine(SimulatedEngine):
-    """Gives every running request CHUNK tokens a round, whose duration grows with their number."""
+    """Gives every running request CHUNK tokens per round, whose duration grows with their number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class PacedEngine(SimulatedEngine):
 
 
 class ScriptedTrainer:
-    """A trainer that starts and stops in known times, and never has enough. Implements TrainerControl."""
+    """A trainer that starts and stops in known times and never rests. Implements TrainerControl."""
 
     def __init__(self) -> None:
         self._epoch = Epoch(0)

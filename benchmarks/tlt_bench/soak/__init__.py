@@ -1,1 +1,5 @@
-"""`tlt bench load --minutes`: what a gateway and a coordinator keep of what is over. Others use `measure`."""
+"""
+`tlt bench load --minutes`: memory that a gateway and a coordinator retain after requests end.
+
+Others use `measure`.
+"""

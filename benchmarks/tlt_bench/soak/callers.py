@@ -1,4 +1,4 @@
-"""Callers that wait, abort, time out and disconnect at random, single responses and all of a prompt."""
+"""Callers that wait, abort, time out and disconnect at random, for single responses and whole groups."""
 
 import asyncio
 import random
@@ -51,12 +51,12 @@ class Callers:
     Args:
         client: A client of the gateway.
         http: URL of its endpoint over HTTP.
-        session: Connections for that.
-        seed: Of what callers do.
+        session: HTTP connections.
+        seed: Seed of the callers' actions.
 
     Attributes:
-        over: Responses that are over, by how.
-        acts: What callers did.
+        over: Number of ended responses, by outcome.
+        acts: Number of the callers' actions, by kind.
     """
 
     def __init__(self, client: Client, http: str, session: aiohttp.ClientSession, *, seed: int) -> None:
@@ -70,15 +70,15 @@ class Callers:
 
     @property
     def responses(self) -> int:
-        """Number of responses that are over."""
+        """Number of ended responses."""
         return self.over.total()
 
     async def one(self) -> None:
         """
-        Do one thing.
+        Perform one action.
 
         Raises:
-            TltError: A response that nobody gave up is lost, or is not the one to its prompt.
+            TltError: A response that no caller gave up is lost or wrong.
         """
         act: dict[str, Callable[[], Awaitable[None]]] = {
             "finish": self._finish,
@@ -94,7 +94,7 @@ class Callers:
         await act[chosen]()
 
     async def fill(self) -> None:
-        """Answer many prompts, so that what is remembered of prompts is full soon."""
+        """Answer many prompts, so that memories of prompts fill up early."""
         await self._finish(8 * BATCH)
 
     async def _finish(self, count: int = BATCH) -> None:
@@ -175,7 +175,7 @@ class Callers:
     async def _ended(
         self, group: Group, *, given_up: Sequence[int], expected: type[BaseException] | None = None
     ) -> None:
-        """Wait for all responses; those that were given up may have ended in the expected way, the others are whole."""
+        """Wait for all responses. Those given up may have ended in the expected way; the others must be complete."""
         for place, found in enumerate(await asyncio.gather(*group.answers, return_exceptions=True)):
             if place not in given_up:
                 self._require_whole(found, group.prompt, self._paced())
@@ -189,7 +189,7 @@ class Callers:
     def _require_whole(self, found: TokenChunk | BaseException, prompt: list[int], sampling: SamplingParams) -> None:
         """
         Raises:
-            TltError: The response is lost, or not the one to its prompt.
+            TltError: The response is lost or wrong.
         """
         if isinstance(found, BaseException):
             raise TltError(f"the response to {prompt} is lost, although nobody gave it up: {found!r}") from found
@@ -205,7 +205,7 @@ class Callers:
         return SamplingParams(max_new_tokens=PACED_TOKENS, seed=servers.PACED)
 
     def _prompt(self) -> list[int]:
-        """Return a prompt that nobody has sent before."""
+        """Return a prompt that has not been sent before."""
         number = next(self._names)
         return [number >> shift & 511 for shift in (0, 9, 18, 27)] + [1] * 4
 

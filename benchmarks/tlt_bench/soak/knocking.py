@@ -1,4 +1,4 @@
-"""Strangers at a port: connections that ask, say nothing, break off or are reset."""
+"""Stray connections to a port that send requests, stay silent, break off or are reset."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ ANSWER_S = 5.0
 
 
 async def knock(address: str, protocol: str, chance: random.Random) -> None:
-    """Connect to a port once, in one of the ways of strangers. `protocol` is grpc, or the path of a page."""
+    """Connect to a port once, in one of these ways. `protocol` is grpc, or the path of a page."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     request = (

@@ -1,4 +1,4 @@
-"""Memory while responses come and go and strangers connect, in turn, until the time is over."""
+"""Memory while responses and stray connections come and go, in turn, until time is up."""
 
 import asyncio
 import random
@@ -36,11 +36,11 @@ MILLION, THOUSAND = 1e6, 1e3
 
 def measure(minutes: float) -> Result:
     """
-    Load all services for so many minutes.
+    Load all services for a number of minutes.
 
     Raises:
         UnavailableError: A service did not start, or ended by itself.
-        TltError: A response that nobody gave up is lost or wrong.
+        TltError: A response that no caller gave up is lost or wrong.
     """
     with scratch() as directory, services(directory) as running:
         return asyncio.run(_measured(running, 60.0 * minutes))
@@ -91,8 +91,8 @@ async def _responses(
     running: LoadedServices, seconds: float
 ) -> tuple[Counter[str], Counter[str], dict[str, list[tuple[float, float]]], int]:
     """
-    Return what became of responses, what callers did, memory over the number of responses by service, and how many
-    there were when it was first compared.
+    Return the outcomes of responses, the callers' actions, memory over the number of responses by service, and the
+    number of responses when memory was first sampled.
     """
     courses: dict[str, list[tuple[float, float]]] = {service.name: [] for service in running.all}
     began_s, filled = time.monotonic(), 0
@@ -146,7 +146,7 @@ async def _at_once(
     settle_s: float = 0.0,
 ) -> None:
     """
-    Let callers act, several of each gateway at a time, and look at memory meanwhile.
+    Let callers act concurrently at each gateway, and sample memory meanwhile.
 
     Raises:
         UnavailableError: A service has ended by itself.

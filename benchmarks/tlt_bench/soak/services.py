@@ -1,4 +1,4 @@
-"""The services that are loaded: two gateways in front of a scripted worker, one of them with a coordinator."""
+"""The loaded services: two gateways in front of a scripted worker, one of them with a coordinator."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ from tlt_bench.served import ServedProcess, served
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedServices:
-    """Those that are loaded."""
+    """The loaded services."""
 
     alone: ServedProcess
     """A gateway without a coordinator."""
@@ -30,7 +30,7 @@ class LoadedServices:
 
     @property
     def doors(self) -> Mapping[str, tuple[ServedProcess, str, str]]:
-        """Every port: the service, its address and the protocol."""
+        """Every port: its service, address and protocol."""
         return {
             "gateway_grpc": (self.alone, self.alone.ports["grpc"], "grpc"),
             "gateway_http": (self.alone, self.alone.ports["rollout_http"], "/health"),
@@ -44,10 +44,10 @@ class LoadedServices:
 @contextmanager
 def services(scratch: Path) -> Iterator[LoadedServices]:
     """
-    Run them within the block, with their files in `scratch`.
+    Run the services within the block, with their files in `scratch`.
 
     Raises:
-        UnavailableError: One did not start.
+        UnavailableError: A service did not start.
     """
     with ExitStack() as stack:
 

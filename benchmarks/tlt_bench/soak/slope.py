@@ -1,4 +1,4 @@
-"""Slopes of memory, with their intervals. Pure."""
+"""Slopes of memory growth, with intervals. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ T_95 = 2.447
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
-    """How much memory grows per unit of work, and the 95 % interval of that."""
+    """Memory growth per unit of work, with its 95 % interval."""
 
     mib: float
     low: float
@@ -21,17 +21,17 @@ class Slope:
 
     @property
     def is_noise(self) -> bool:
-        """Whether it may be 0."""
+        """Whether the interval contains 0."""
         return self.low <= 0.0 <= self.high
 
 
 def slope_of(course: Sequence[tuple[float, float]], *, per: float) -> Slope:
     """
-    Return the slope of a course by least squares over the means of its blocks.
+    Return the slope by least squares over the means of blocks.
 
     Args:
         course: Work done and memory in MiB, in order, at least twice as many as blocks.
-        per: Units of work that the slope is for.
+        per: Unit of work of the slope.
     """
     size = len(course) // BLOCKS
     blocks = [course[place * size : (place + 1) * size] for place in range(BLOCKS)]

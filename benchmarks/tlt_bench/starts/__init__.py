@@ -1,1 +1,1 @@
-"""How soon `tlt up` serves a model, or says why it does not start: broken checkpoints, ports, services and engines."""
+"""Time until `tlt up` serves a model or reports why not: broken checkpoints, ports, services and engines."""

@@ -1,4 +1,4 @@
-"""Starts that fail, each with what the terminal has to say about it."""
+"""Failing starts, with the message that the terminal must show for each."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ if sys.orig_argv[-1].startswith("port_file=") and "cache" in sys.orig_argv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One start that fails."""
+    """A failing start."""
 
     name: str
     says: str
@@ -39,13 +39,13 @@ class Case:
     breaks: Callable[[Path], object] = lambda _: None
     """Breaks the copy of a checkpoint."""
     options: tuple[str, ...] = ()
-    """More options of `tlt up`; {port} is a port that somebody uses without speaking Redis."""
+    """Additional options of `tlt up`. {port} is replaced with a port in use by a server that does not speak Redis."""
     sitecustomize: str = ""
     """Code that every Python process of the run executes first."""
 
 
 def stating(**values: Any) -> Callable[[Path], None]:
-    """Return what changes keys of config.json."""
+    """Return a function that changes keys of config.json."""
 
     def change(directory: Path) -> None:
         path = directory / "config.json"
@@ -55,12 +55,12 @@ def stating(**values: Any) -> Callable[[Path], None]:
 
 
 def removing(name: str) -> Callable[[Path], None]:
-    """Return what removes a file."""
+    """Return a function that removes a file."""
     return lambda directory: (directory / name).unlink()
 
 
 def truncated(directory: Path) -> None:
-    """Cut the end off the weights, as a copy that was interrupted does."""
+    """Truncate the weights, like an interrupted copy."""
     path = directory / WEIGHTS
     path.write_bytes(path.read_bytes()[:-4096])
 
@@ -123,7 +123,7 @@ CASES = (
 
 
 def prepared(case: Case, checkpoint: Path, directory: Path) -> Path:
-    """Write the case's checkpoint, broken, and its code; return the checkpoint."""
+    """Write the case's broken checkpoint and its code; return the checkpoint."""
     model = directory / "model"
     shutil.copytree(checkpoint, model)
     case.breaks(model)

@@ -14,12 +14,12 @@ def starts(
     drafter: DrafterOf = None,
 ) -> None:
     """
-    Measure how soon `tlt up` names the cause of a start that fails, in about 3 minutes.
+    Measure how soon `tlt up` reports the cause of a failing start. Takes about 3 minutes.
 
-    Cases: checkpoints that no engine runs, options and ports, a Redis that is none, an engine that dies as it loads.
+    Cases: unsupported checkpoints, options and ports, a server that is not Redis, an engine that dies while loading.
 
-    With --model, measure starts that succeed instead: seconds to the first token, and the resident memory of an engine
-    on the CPU against its plan. 4 minutes on 2 cores.
+    With --model, measures successful starts instead: seconds to the first token, and the resident memory of an engine
+    on the CPU compared to its plan. Takes 4 minutes on 2 cores.
     """
     from tlt_bench.engines.prepare import BenchTarget, check_parts
     from tlt_bench.starts import served

@@ -1,4 +1,4 @@
-"""Starts `tlt up` in every case, and takes the time until the terminal names the cause."""
+"""Starts `tlt up` in every case, and measures the time until the terminal reports the cause."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedStart:
-    """What the terminal showed."""
+    """Terminal output of a failing start."""
 
     line: str
     """The line that names the cause."""
@@ -36,7 +36,7 @@ class FailedStart:
 
 
 def failure_of(case: Case, checkpoint: Path = CHECKPOINT) -> FailedStart:
-    """Run `tlt up` until it fails; one that does not fail within LIMIT_S is ended, and shows no line."""
+    """Run `tlt up` until it fails. If it has not failed within LIMIT_S, it is ended without a line."""
     with tempfile.TemporaryDirectory(prefix="tlt-starts-") as temporary, _used_port() as port:
         directory = Path(temporary)
         model = prepared(case, checkpoint, directory)
@@ -87,6 +87,6 @@ def measure(names: Sequence[str] = ()) -> Result:
 
 @contextmanager
 def _used_port() -> Iterator[int]:
-    """Yield a port on which something listens that closes every connection."""
+    """Yield a port with a listener that closes every connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield int(listening.getsockname()[1])

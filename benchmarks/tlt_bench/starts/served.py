@@ -1,4 +1,4 @@
-"""A start that succeeds: seconds to the first token, and the engine's memory against its plan."""
+"""A successful start: seconds to the first token, and the engine's memory compared to its plan."""
 
 import asyncio
 import random
@@ -108,7 +108,7 @@ def _up(model: Path, port: int) -> Iterator[None]:
 
 
 def _free_ports() -> int:
-    """Return the first of four free ports in a row: those of the suite's addresses."""
+    """Return the first of four consecutive free ports, for the suite's addresses."""
     while True:
         port = random.randrange(20_000, 60_000)
         try:

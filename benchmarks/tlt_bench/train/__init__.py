@@ -1,1 +1,1 @@
-"""`tlt bench train`: what packing gains, and how long a checkpoint keeps a trainer from training."""
+"""`tlt bench train`: benefit of packing, and time that checkpoints block a trainer."""

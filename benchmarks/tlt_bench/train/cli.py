@@ -8,9 +8,9 @@ THREADS = 2
 
 def train(json: Json = "-") -> None:
     """
-    Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves: 5 minutes.
+    Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves. Takes 5 minutes.
 
-    Both sides of packing learn from the same windows; reports samples per second and the resulting accept lengths.
+    Packs and batches contain the same windows. Reports samples per second and the resulting accept lengths.
     """
     import torch
 

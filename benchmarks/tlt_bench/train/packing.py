@@ -1,4 +1,4 @@
-"""Packs against padded batches: learners that see the same windows equally often, in turns."""
+"""Packs compared to padded batches: learners that see the same windows equally often, in turns."""
 
 import random
 import time
@@ -25,7 +25,7 @@ than a padded batch that its learner makes half as many steps, and it is the siz
 
 
 def measure(*, repeats: int, seed: int = 0) -> Figures:
-    """Return samples per second of packs relative to both other ways, and what learners then predict."""
+    """Return samples per second of packs relative to both alternatives, and the accept lengths of the learners."""
     found = Figures()
     for suffix, (frame_tokens, batch_tokens) in CASES.items():
         log(f"responses in windows of up to {frame_tokens} tokens")
@@ -64,7 +64,7 @@ def _compare(
 
 
 def _train(learner: Learner, batches: Sequence[Pack]) -> float:
-    """Return the seconds of one pass over the batches, which were formed before."""
+    """Return the seconds of one pass over prebuilt batches."""
     began_s = time.perf_counter()
     for pack in batches:
         learner.micro_step(pack)

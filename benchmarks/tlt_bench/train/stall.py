@@ -1,4 +1,4 @@
-"""How long a checkpoint keeps a trainer from training, against writing it all before training goes on."""
+"""Time that a checkpoint blocks a trainer, compared to writing everything before training continues."""
 
 import os
 import tempfile
@@ -29,7 +29,7 @@ TOKENS = 64
 
 
 def measure(*, repeats: int) -> Figures:
-    """Return the seconds of a blocking save of everything ÷ those that a snapshot takes on the training thread."""
+    """Return the ratio of a blocking save's seconds to a snapshot's seconds on the training thread."""
     torch.manual_seed(0)
     form = standard_format(DrafterArchitecture.EAGLE, SMALL)
     learner = Learner(form, CPU)
@@ -61,7 +61,7 @@ def measure(*, repeats: int) -> Figures:
 
 
 def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write to the disk itself, as a checkpoint must be before the old one may go."""
+    """Write to the disk itself, which is required before the old checkpoint may be deleted."""
     save_file(dict(tensors), path)
     with path.open("rb") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Windows of responses to train on, and the ways to form batches of them."""
+"""Windows of responses for training, and ways to form batches of them."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ PROBLEMS = 64
 
 
 def windows(checkpoint: Path, *, seed: int, frame_tokens: int, count: int) -> list[TrainingFrame]:
-    """Sample responses of the demo's policy, and return windows of them with their hidden states, in random order."""
+    """Sample responses of the demo's policy; return windows of them with hidden states, in random order."""
     model = LlamaForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
     groups = frames_of_responses(model, seed, PROBLEMS, frame_tokens=frame_tokens)
     found: list[TrainingFrame] = []
@@ -30,17 +30,17 @@ def windows(checkpoint: Path, *, seed: int, frame_tokens: int, count: int) -> li
 
 
 def packed(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -> list[Pack]:
-    """Return packs, as trainers form them."""
+    """Return packs, as formed by trainers."""
     return [collate(group, CPU) for group in plan(frames, max_tokens, rng)]
 
 
 def padded(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -> list[Pack]:
-    """Return batches in random order, padded to their longest window, of at most `max_tokens` with padding."""
+    """Return batches in random order, padded to their longest window, with at most `max_tokens` including padding."""
     return [_rectangle(group) for group in _rectangles(rng.sample(frames, len(frames)), max_tokens)]
 
 
 def by_length(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -> list[Pack]:
-    """The same, of windows of similar length, and so with little padding."""
+    """Return batches of windows of similar length, which need little padding."""
     groups = _rectangles(sorted(frames, key=lambda frame: frame.header.token_count), max_tokens)
     return [_rectangle(group) for group in rng.sample(groups, len(groups))]
 
@@ -64,7 +64,7 @@ def _rectangles(frames: Sequence[TrainingFrame], max_tokens: int) -> Groups:
 
 
 def _rectangle(frames: Sequence[TrainingFrame]) -> Pack:
-    """Return a pack of samples of equal length, one batch; padding is computed, but not scored."""
+    """Return a pack of samples of equal length, as one batch. Padding is computed but not scored."""
     longest = max(frame.header.token_count for frame in frames)
     scored = [
         row * longest + torch.arange(first_scored(frame.header), frame.header.token_count - 1)

@@ -1,1 +1,1 @@
-"""`tlt bench turns`: conversations with tools, with sessions and without."""
+"""`tlt bench turns`: conversations with tools, with and without sessions."""

@@ -14,10 +14,11 @@ def turns(
     model: Model = None,
 ) -> None:
     """
-    Measure conversations of 6 turns with a tool, on 2 workers, with and without sessions: 5 minutes on 2 cores.
+    Measure conversations of 6 turns with a tool on 2 workers, with and without sessions. Takes 5 minutes on 2 cores.
 
     Reports the speedup, and the share of earlier tokens that were prefilled again. As in a trainer's tool loop, the
-    next turns of all conversations are sent together, in the order in which the turns before ended. Tokens are random.
+    next turns of all conversations are sent together, in the order in which the previous turns ended. Tokens are
+    random.
     """
     from tlt_bench.turns.measure import measure
     from tlt_bench.turns.talk import Shape

@@ -1,4 +1,4 @@
-"""Measures conversations on two workers, with sessions and without, in turns on the same suite."""
+"""Measures conversations on two workers, with and without sessions, in turns on the same suite."""
 
 import asyncio
 import time
@@ -24,14 +24,14 @@ SIDES = ("with", "without")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTurns:
-    """Some conversations at a time."""
+    """Concurrent conversations and their measurements."""
 
     seconds: float
     prefills: Prefills
 
     @property
     def refilled_share(self) -> float:
-        """Tokens prefilled again, of those that a perfect cache would have."""
+        """Share of the tokens that a perfect cache would have that were prefilled again."""
         return self.prefills.refilled_tokens / self.prefills.earlier_tokens
 
 
@@ -40,7 +40,7 @@ def measure(*, repeats: int, shape: Shape, model: Path | None = None) -> Result:
     Run the benchmark and return its figures. Progress goes to stderr.
 
     Raises:
-        ConfigError: The model has not been fetched, or is no checkpoint.
+        ConfigError: The model has not been fetched, or is not a checkpoint.
     """
     target = BenchTarget(model=model, drafter=NO_DRAFTER)
     with scratch() as directory:

@@ -1,4 +1,4 @@
-"""A conversation with a tool that answers at once, and what its turns found cached."""
+"""A conversation with a tool that answers immediately, and the cached tokens of its turns."""
 
 import asyncio
 import random
@@ -13,15 +13,15 @@ FIRST_TOKEN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How long conversations are, in tokens."""
+    """Lengths of conversations, in tokens."""
 
     turns: int = 6
     prompt: int = 2500
-    """Of the first turn: task, examples, descriptions of tools."""
+    """Tokens of the first turn: task, examples, descriptions of tools."""
     response: tuple[int, int] = (4, 16)
-    """Least and most: turns end in another order each time."""
+    """Minimum and maximum, so that turns end in a different order each time."""
     answer: int = 48
-    """What the tool adds after each turn."""
+    """Tokens that the tool adds after each turn."""
 
     @property
     def longest(self) -> int:
@@ -35,9 +35,9 @@ class Prefills:
 
     prompt_tokens: int = 0
     earlier_tokens: int = 0
-    """Those that had been computed in earlier turns, so that a perfect cache would have them."""
+    """Tokens computed in earlier turns, which a perfect cache would have."""
     refilled_tokens: int = 0
-    """Those of them that were prefilled again."""
+    """Number of those tokens that were prefilled again."""
 
     def __add__(self, other: "Prefills") -> "Prefills":
         """Return the sums."""
@@ -70,7 +70,7 @@ class Talk:
         self._known = 0
 
     async def turn(self, client: Client) -> None:
-        """Generate the next response, and add what the tool answers."""
+        """Generate the next response and add the tool's answer."""
         ids = self._ids
         sampling = SamplingParams(
             max_new_tokens=self._draw.randint(*self._shape.response), ignore_eos=True, seed=self._seed + len(ids)
@@ -91,7 +91,7 @@ class Talk:
 
 
 async def together(client: Client, talks: Sequence[Talk], *, turns: int) -> None:
-    """Run turns of all conversations: each time together, in the order in which the turns before ended."""
+    """Run turns of all conversations. Each is sent for all together, in the order in which the previous turns ended."""
     order = list(talks)
     for _ in range(turns):
         ended: list[Talk] = []

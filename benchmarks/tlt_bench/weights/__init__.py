@@ -1,1 +1,1 @@
-"""`tlt bench weights`: the time of a weight update against one raw copy of the same bytes."""
+"""`tlt bench weights`: duration of a weight update compared to one raw copy of the same bytes."""

@@ -1,4 +1,4 @@
-"""A trainer that broadcasts: a process with rank 0 of a group, which it creates with the function that trainers use."""
+"""A broadcasting trainer: a process with rank 0 of a group, which it creates with the function that trainers use."""
 
 import ast
 import asyncio
@@ -16,7 +16,7 @@ from tlt_common.processes.parent_death import killed_with_parent
 
 @dataclass
 class Broadcaster:
-    """The process, seen from who started it."""
+    """Handle of the process."""
 
     process: asyncio.subprocess.Process
     group: dict[str, Any]
@@ -26,12 +26,12 @@ class Broadcaster:
         await self._until("joined")
 
     async def send(self, names: Iterable[str], *, flat: bool = False) -> None:
-        """Broadcast tensors of the file; returns before it has."""
+        """Start to broadcast tensors of the file; returns immediately."""
         assert self.process.stdin is not None  # noqa: S101 - a pipe
         self.process.stdin.write(json.dumps({"names": list(names), "flat": flat}).encode() + b"\n")
 
     async def sent(self) -> None:
-        """Wait until a broadcast is over."""
+        """Wait until a broadcast has ended."""
         await self._until("sent")
 
     async def _until(self, said: str) -> None:
@@ -64,7 +64,7 @@ async def broadcaster(
 
 
 def trainers_function(name: str) -> Any:
-    """Return a function of SGLang's utilities, which take fifteen seconds to import as a whole."""
+    """Return a function of SGLang's utilities, whose import as a whole takes fifteen seconds."""
     spec = importlib.util.find_spec("sglang")
     if spec is None or spec.origin is None:
         raise RuntimeError("SGLang is not installed")

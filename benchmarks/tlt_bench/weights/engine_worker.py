@@ -1,4 +1,4 @@
-"""A worker with a real engine that drafts in every round, in a process of its own."""
+"""A worker with a real engine that drafts in every round, in a separate process."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""`tlt bench weights --drafter`: the drafter's accept length after an update of the policy."""
+"""`tlt bench weights --drafter`: accept length of the drafter after an update of the policy."""
 
 import asyncio
 import json
@@ -94,12 +94,12 @@ def accept_length(responses: list[TokenChunk]) -> float:
 
 
 def _largest_gap(one: list[TokenChunk], two: list[TokenChunk]) -> float:
-    """Return the largest difference of the first tokens' logprobs: later tokens may differ."""
+    """Return the largest difference of the first tokens' logprobs. Later tokens may differ."""
     return max(abs(a.logprobs[0] - b.logprobs[0]) for a, b in zip(one, two, strict=True))
 
 
 def _checkpoints(model: Path, scratch: Path) -> tuple[Path, Path]:
-    """Write the model twice: as it is, and with noise."""
+    """Write the model twice: unchanged, and with noise."""
     same, other = scratch / "same", scratch / "other"
     for directory in (same, other):
         shutil.copytree(model, directory)
@@ -150,7 +150,7 @@ async def _trainer(ready: Prepared, checkpoint: Path, scratch: Path) -> AsyncIte
 
 @asynccontextmanager
 async def _sender(checkpoint: Path, trainer: UpdatingTrainer, name: str) -> AsyncIterator[UpdatingTrainer]:
-    """Yield a trainer of another checkpoint, with a group of its own."""
+    """Yield a trainer of another checkpoint, with its own group."""
     async with _joined(checkpoint, trainer.http, name) as sender:
         yield UpdatingTrainer(client=trainer.client, http=trainer.http, broadcaster=sender, checkpoint=checkpoint)
 

@@ -1,4 +1,4 @@
-"""Measures updates of several workers, and raw copies in between."""
+"""Measures updates of several workers, with raw copies in between."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from tlt_worker.checkpoints.finite import FiniteCheck
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setup:
-    """A number of workers, and whether each has a file system of its own."""
+    """A number of workers, and whether each has its own file system."""
 
     workers: int
     apart: bool = False
@@ -42,7 +42,7 @@ class _Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """A raw copy and the update after it."""
+    """A raw copy and the following update."""
 
     update_s: float
     copy_s: float
@@ -142,7 +142,7 @@ async def _rounds(weights: State, setup: _Setup, repeats: int, scratch: Path) ->
 
 
 async def _kept(spool: Path, version: int) -> None:
-    """Wait until the gateway has synchronized its file with the disk, which would disturb the next copy."""
+    """Wait until the gateway has synced its file to the disk, which would disturb the next copy."""
     async with asyncio.timeout(READY_S):
         while not await asyncio.to_thread(_has_kept, spool, version):  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The processes of the benchmark: a raw receiver, a gateway, and workers. Each reports its address through a pipe."""
+"""The benchmark's processes: a raw receiver, a gateway, and workers. Each reports its address through a pipe."""
 
 import asyncio
 import errno
@@ -31,7 +31,7 @@ FILES = 2
 
 
 class _UnmeasuredEngine(SimulatedEngine):
-    """Accepts weights of any shape after reading their headers, and loads nothing: loading is not measured."""
+    """Accepts weights of any shape after reading their headers, and loads nothing, since loading is not measured."""
 
     async def check_weights(self, directory: Path) -> int:
         await asyncio.to_thread(read_headers, directory)
@@ -83,7 +83,7 @@ async def gateway(directory: Path, workers: tuple[str, ...], announce: Callable[
 
 
 async def worker(directory: Path, number: int, apart: bool, announce: Callable[[str], None]) -> None:
-    """Run a worker; one that is `apart` behaves as if every other process had a file system of its own."""
+    """Run a worker. If `apart`, it behaves as if every other process had a different file system."""
     if apart:
         os.link = _refuse_link
     config = WorkerConfig(

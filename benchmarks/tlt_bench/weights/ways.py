@@ -22,7 +22,7 @@ FILE = "model.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatingTrainer:
-    """What a trainer has: clients of the gateway, its side of a process group, and a checkpoint."""
+    """Resources of a trainer: clients of the gateway, its side of a process group, and a checkpoint."""
 
     client: Client
     http: httpx.AsyncClient
@@ -34,12 +34,12 @@ class UpdatingTrainer:
         Call the gateway over HTTP.
 
         Raises:
-            httpx.HTTPStatusError: It refused the call.
+            httpx.HTTPStatusError: The gateway refused the call.
         """
         (await self.http.post(path, json=body)).raise_for_status()
 
     def calls(self) -> list[list[str]]:
-        """Return the names of the tensors, by call."""
+        """Return the names of the tensors per call."""
         with safe_open(self.checkpoint / FILE, "pt") as opened:
             names = sorted(opened.keys())
         return [names[begin::CALLS] for begin in range(CALLS)]

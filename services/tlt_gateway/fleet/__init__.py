@@ -1,5 +1,5 @@
 """
-What a gateway shares with its peers and the coordinator: pauses, and how long its queue is.
+State that a gateway shares with its peers and the coordinator: pauses and the length of its queue.
 
 Others use `GatewayPeers`, `Pauses` and `QueueReport`.
 """

@@ -1,4 +1,4 @@
-"""The memory of all workers' devices, for RL trainers that share them."""
+"""Releases and resumes the device memory of all workers, for RL trainers that share their devices."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -13,7 +13,8 @@ log = get_logger(__name__)
 
 class FleetMemory:
     """
-    Releases and resumes it on all workers or on none. Requests that come meanwhile queue.
+    Device memory of the fleet, released and resumed on all workers or on none. Requests that arrive meanwhile are
+    queued.
 
     Args:
         running: Returns how many requests of this gateway run.
@@ -31,20 +32,20 @@ class FleetMemory:
 
     @property
     def released(self) -> bool:
-        """Whether the RL trainer has the devices of a worker."""
+        """Whether an RL trainer holds the devices of any worker."""
         return any(worker.info is not None and worker.info.released for worker in self._answering())
 
     async def release(self, tags: Iterable[str]) -> None:
         """
-        Release this on all workers; without tags, everything.
+        Release memory on all workers. Without tags, release everything.
 
         Raises:
-            InvalidRequestError: Requests run.
+            InvalidRequestError: Requests are running.
             UnavailableError: A worker, named in the message, did not release it. Nothing is released then.
         """
         if running := self._running():
             raise InvalidRequestError(
-                f"tags: {running} requests run; accepted: the call once they have ended", field="tags"
+                f"tags: {running} requests are running; repeat the call once they have ended", field="tags"
             )
         wanted, workers = list(tags), self._answering()
         try:
@@ -55,10 +56,10 @@ class FleetMemory:
 
     async def resume(self, tags: Iterable[str]) -> None:
         """
-        Resume this on all workers; without tags, everything.
+        Resume memory on all workers. Without tags, resume everything.
 
         Raises:
-            UnavailableError: A worker, named in the message, did not. The call may be repeated.
+            UnavailableError: A worker, named in the message, did not resume. The call may be repeated.
         """
         wanted = list(tags)
         await self._all(self._answering(), "resume", lambda worker: worker.remote.resume_memory(wanted))

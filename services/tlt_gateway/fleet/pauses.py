@@ -19,15 +19,15 @@ log = get_logger(__name__)
 
 class Pauses:
     """
-    While generation is paused, requests queue. A pause that nobody ends or renews expires.
+    Queues requests while generation is paused. A pause that is neither ended nor renewed expires.
 
     Args:
-        pool: The workers, which hand the pause on to gateways that did not hear of it.
+        pool: The workers, which pass the pause on to gateways that missed it.
         admission: The queue.
         requests: The requests.
         peers: The other gateways.
         max_s: Seconds for which a pause holds; None means until it is ended.
-        changed: Called when a pause has begun or ended, with whether one holds.
+        changed: Called when a pause begins or ends, with whether generation is paused.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class Pauses:
 
     @property
     def current(self) -> Pause:
-        """The pause of the fleet."""
+        """The fleet's current pause."""
         return self._pause.current
 
     @property
     def paused(self) -> bool:
-        """Whether this gateway starts no requests."""
+        """Whether this gateway holds back requests."""
         return self._pause.holds
 
     async def pause(self, mode: PauseMode, *, from_peer: Pause | None = None, authorization: str | None = None) -> None:
         """
-        Start no request until `proceed`, or until the pause expires, at any gateway. A pause that holds is renewed.
-        Returns when requests have left the workers as `mode` says.
+        Start no requests at any gateway until `proceed` is called or the pause expires. Pausing again renews the pause.
+        Returns once requests have left the workers as `mode` specifies.
 
         Args:
             mode: What happens to running requests.
@@ -69,8 +69,8 @@ class Pauses:
             authorization: The caller's credential, passed on to peers.
 
         Raises:
-            UnavailableError: A worker or a peer, named in the message, may go on, or the pause has ended meanwhile.
-                Generation is not paused then.
+            UnavailableError: A worker or a peer, named in the message, may not have paused, or the pause ended
+                meanwhile. Generation is not paused then.
         """
         if from_peer is not None and from_peer.epoch:
             self._pause.hear(from_peer)
@@ -85,20 +85,20 @@ class Pauses:
             if not is_paused and self.current.epoch == pause.epoch:
                 await asyncio.shield(self._undo(from_peer, authorization))
         if not self._pause.holds:
-            raise UnavailableError("the pause ended or expired (max_pause_s) before requests had left the workers")
+            raise UnavailableError("the pause ended or expired (max_pause_s) before all requests left the workers")
         log.info("generation_paused", mode=mode.value, left_s=self.current.left_s)
 
     async def proceed(self, *, from_peer: Pause | None = None, authorization: str | None = None) -> None:
         """
-        Start requests again, at all gateways.
+        Resume starting requests at all gateways.
 
         Args:
             from_peer: The end of the pause, if the caller is a peer, which calls the other peers itself.
             authorization: The caller's credential, passed on to peers.
 
         Raises:
-            UnavailableError: A peer, named in the message, may still be paused; repeat the call. It proceeds once it
-                hears of it from a worker.
+            UnavailableError: A peer, named in the message, may still be paused; repeat the call. It resumes once a
+                worker tells it.
         """
         if from_peer is not None and from_peer.epoch:
             self._pause.hear(from_peer)
@@ -137,4 +137,4 @@ class Pauses:
 
 
 async def _nothing() -> None:
-    """Old peers call the others themselves, and know no epochs."""
+    """Do nothing: older peers call the others themselves and have no epochs."""

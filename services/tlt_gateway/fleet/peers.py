@@ -53,7 +53,7 @@ class GatewayPeers:
         Pause all peers, on behalf of a caller.
 
         Raises:
-            UnavailableError: A peer, named in the message, did not answer, and may go on.
+            UnavailableError: A peer, named in the message, did not answer and may not have paused.
         """
         request, metadata = wire.pause_to_pb(mode, pause), _credential(authorization)
         within_s = None if mode is PauseMode.WAIT else PAUSE_S
@@ -63,7 +63,7 @@ class GatewayPeers:
 
     async def proceed(self, end: Pause, *, authorization: str | None) -> None:
         """
-        Let all peers proceed, on behalf of a caller.
+        Tell all peers to resume, on behalf of a caller.
 
         Raises:
             UnavailableError: A peer, named in the message, did not answer, and may still be paused.
@@ -75,8 +75,8 @@ class GatewayPeers:
 
     async def _each(self, call: Callable[[wire.AsyncStub], Awaitable[Answer]]) -> dict[str, Answer | TltError]:
         """
-        Return the answer of each peer, by address. All calls may be repeated: one that broke, whatever became of it, is
-        made once more, so that only a peer that is down counts as down.
+        Call each peer and return its answer, by address. All calls are idempotent: one that fails is retried once, so
+        that only a peer that is down counts as down.
         """
 
         async def asked(address: str, *, again: bool = True) -> Answer | TltError:
@@ -94,7 +94,7 @@ class GatewayPeers:
         return dict(zip(addresses, await asyncio.gather(*map(asked, addresses)), strict=True))
 
     def _require_all(self, answers: dict[str, Answer | TltError], what: str) -> None:
-        """A peer that cannot be connected to is down, and runs no request; any other that fails counts."""
+        """Require an answer from every peer that is up. A peer that refuses connections is down and ignored."""
         for address, answer in answers.items():
             if isinstance(answer, TltError) and not is_transient(answer):
                 raise UnavailableError(f"gateway {address} did not {what}: {answer.message}")

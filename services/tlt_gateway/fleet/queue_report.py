@@ -1,4 +1,4 @@
-"""Report to the coordinator what is queued, for which it recalls workers from training, and what runs."""
+"""Reports queued and running requests to the coordinator, which recalls workers from training for queued ones."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,10 @@ class QueueReport:
         pause_left_s: Callable[[], float] = lambda: 0.0,
         load: Callable[[], Awaitable[GatewayLoad]] | None = None,
     ) -> None:
-        """`pause_left_s` returns for how long generation is paused, and `load` what runs; None: that is not told."""
+        """
+        `pause_left_s` returns the remaining seconds of a pause; `load` returns the running requests, or None to report
+        none.
+        """
         self._coordinator = coordinator
         self._gateway_id = gateway_id
         self._report_s = report_s

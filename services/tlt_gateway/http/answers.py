@@ -1,4 +1,4 @@
-"""What the answers of all protocols share: spans of weight versions, and how long ones are written."""
+"""Parts that the answers of all protocols share: spans of weight versions, and the encoding of long answers."""
 
 import asyncio
 import time
@@ -18,14 +18,14 @@ LARGE = 8192
 
 
 async def answered(make: Callable[[], Any], *, tokens: int) -> JSONResponse:
-    """Return an answer of so many tokens as JSON; a large one is made and encoded in a thread."""
+    """Return an answer with this many tokens as JSON. Large answers are built and encoded in a thread."""
     if tokens < LARGE:
         return JSONResponse(make())
     return await asyncio.to_thread(lambda: JSONResponse(make()))
 
 
 def spans(versions: Sequence[PolicyVersion]) -> list[JsonValue]:
-    """Return the versions of tokens as SGLang writes them: each with the tokens that it generated, `end` excluded."""
+    """Return the weight versions of tokens in SGLang's format: one span per version, with an exclusive `end`."""
     found: list[JsonValue] = []
     begin = 0
     for version, tokens in groupby(versions):
@@ -37,13 +37,13 @@ def spans(versions: Sequence[PolicyVersion]) -> list[JsonValue]:
 
 def meta_info(so_far: TokenChunk, prompt: Prompt, *, rid: str, limit: int | None, began_s: float) -> dict[str, Any]:
     """
-    Return what SGLang says of a response, without log-probabilities.
+    Return the `meta_info` of a response in SGLang's format, without log-probabilities.
 
     Args:
         so_far: All its tokens so far.
         prompt: Its prompt.
-        rid: How the caller names it.
-        limit: Tokens that it could have.
+        rid: The caller's id of the request.
+        limit: Maximum number of tokens.
         began_s: When the call began, on the monotonic clock.
     """
     count = len(so_far.token_ids)

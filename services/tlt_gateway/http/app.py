@@ -50,7 +50,7 @@ def http_app(gateway: Gateway, auth: HttpAuth, codec: TextCodec, *, chat_bytes: 
 
 
 async def _too_large(_request: Request, error: Exception) -> Response:
-    """Return the response to a call whose body is too large, the rest of which is not read."""
+    """Return the response to a call whose body is too large. The rest of the body is not read."""
     answer = response_to(InvalidRequestError(str(error), field="body"), 413)
     answer.headers["Connection"] = "close"
     return answer

@@ -1,4 +1,4 @@
-"""Who may make an HTTP call: the same tokens, scopes and limits as for the gRPC method that does the same."""
+"""Authenticates and authorizes HTTP calls with the tokens, scopes and limits of the equivalent gRPC method."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -21,8 +21,8 @@ CHANGES = "UpdateWeights"
 class HttpAuth:
     """
     Args:
-        access: Identifies and permits callers. If it is open to all, it is so to programs only, not to web pages.
-        limits: What one caller may use at a time over HTTP.
+        access: Identifies and permits callers. An open policy admits programs only, not web pages.
+        limits: Limits on the concurrent calls of one caller over HTTP.
         on_loopback: Only this machine can connect.
     """
 
@@ -43,8 +43,8 @@ class HttpAuth:
         lists: Collection[str] = (),
     ) -> str:
         """
-        Permit a call as one of a gRPC method, before its body is read; return the caller's name, who owns the requests
-        of this task from now on.
+        Authorize a call as the equivalent gRPC method, before its body is read. Return the caller's name, which from
+        now on owns the requests of this task.
 
         Args:
             request: The call.
@@ -66,8 +66,8 @@ class HttpAuth:
 
     def identify(self, request: Request, method: str) -> str:
         """
-        Return the caller's name, who owns the requests of this task from now on; `permit` once what the scope depends
-        on is known.
+        Return the caller's name, which from now on owns the requests of this task. Call `permit` once the facts that
+        the scope depends on are known.
 
         Raises:
             UnauthenticatedError, PermissionDeniedError, InvalidRequestError: As for `permit`.
@@ -86,7 +86,7 @@ class HttpAuth:
     @contextmanager
     def work(self, name: str) -> Iterator[None]:
         """
-        Count a running call of a caller.
+        Count a running call of a caller within the block.
 
         Raises:
             OverloadedError: The caller has too many running calls.

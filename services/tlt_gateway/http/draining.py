@@ -1,4 +1,4 @@
-"""HTTP calls while the gateway shuts down: those that run complete, others are refused, and each gets an answer."""
+"""Graceful shutdown over HTTP: running calls complete, new ones are refused, and every call is answered."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ class Draining:
             del self._running[task]
 
     def _end(self) -> None:
-        """Responses end by themselves now, with an error. What else runs is cancelled soon after."""
+        """End the responses with an error; other running calls are cancelled soon after."""
         self._is_over = True
         asyncio.get_running_loop().call_later(END_S / 2, self._cancel)
 
@@ -98,14 +98,14 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, why: str) -> None:
-        """Answer that another gateway is to be used."""
+        """Answer with a refusal that tells the client to use another gateway."""
         error = DrainingError(why)
         headers = [(b"content-type", b"application/json")]
         await self.send({"type": "http.response.start", "status": status_of(error), "headers": headers})
         await self.send({"type": "http.response.body", "body": json.dumps(content_of(error)).encode()})
 
     async def give_up(self, why: str) -> None:
-        """End the call with an error. An answer that has begun, and is not a stream of events, breaks off."""
+        """End the call with an error. An answer that has begun is cut off, unless it is a stream of events."""
         if not self._is_begun:
             await self.refuse(why)
         elif self._is_stream and not self._is_complete:
@@ -114,7 +114,7 @@ class _Answer:
 
 
 async def _read_out(receive: Receive) -> None:
-    """Read the body, up to a limit: a client that is still sending when the connection closes loses the answer."""
+    """Read the rest of the body, up to a limit: a client still sending at the close would lose the answer."""
     length = 0
     while length <= DISCARDED_BYTES:
         message = await receive()

@@ -23,10 +23,10 @@ HEAD = {
 
 class EventResponse(Response):
     """
-    A response that sends each answer, of which there is at least one, an error if they end with one, and [DONE].
+    A response that sends at least one answer, then an error if the answers end with one, and [DONE].
 
-    The first answer is awaited before anything is sent: until then, an error is answered with its own status. All are
-    made by one task, which is cancelled when the client hangs up.
+    The first answer is awaited before anything is sent: until then, an error is answered with its own status. One task
+    produces all answers; it is cancelled when the client hangs up.
     """
 
     def __init__(self, answers: AsyncGenerator[Mapping[str, Any], None]) -> None:

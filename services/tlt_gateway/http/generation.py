@@ -23,7 +23,7 @@ class HttpGeneration:
     """
     Args:
         batches: Runs prompts.
-        names: Names of fields in the caller's protocol, by the beginnings of ours.
+        names: Names of fields in the caller's protocol, by prefixes of ours.
     """
 
     def __init__(self, batches: Batches, names: Mapping[str, str]) -> None:
@@ -32,10 +32,10 @@ class HttpGeneration:
 
     def require_fit(self, prompts: int, samples: int) -> None:
         """
-        Check the size of a call before anything is made for each of its samples.
+        Check the size of a call before anything is allocated per sample.
 
         Raises:
-            InvalidRequestError: It has more than fit into the queue.
+            InvalidRequestError: It has more samples than fit into the queue.
         """
         field = "prompt.token_ids" if samples <= 1 else "samples_per_prompt"
         try:
@@ -45,7 +45,7 @@ class HttpGeneration:
 
     async def whole(self, prompts: Sequence[Prompt], samples: int) -> list[TokenChunk]:
         """
-        Return the complete responses, those to one prompt next to each other.
+        Return the complete responses, grouped by prompt.
 
         Raises:
             TltError: One failed; the others were aborted.
@@ -56,7 +56,7 @@ class HttpGeneration:
 
     async def growing(self, prompts: Sequence[Prompt], samples: int) -> AsyncGenerator[tuple[int, TokenChunk], None]:
         """
-        Yield all tokens of a response so far, with its index, whenever it has grown.
+        Yield all tokens of a response so far, with its index, each time it grows.
 
         Raises:
             TltError: As for `whole`.
@@ -90,10 +90,10 @@ class HttpGeneration:
 
 async def unless_hung_up(request: Request, work: Awaitable[T]) -> T:
     """
-    Return the result of `work`, which is cancelled as soon as the client closes the connection.
+    Return the result of `work`, or cancel it as soon as the client closes the connection.
 
     Raises:
-        AbortedError: It did.
+        AbortedError: The client closed the connection.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_hung_up(request))
     try:

@@ -1,4 +1,4 @@
-"""Calls by which trainers that share their devices with an engine let it release memory."""
+"""Calls that release an engine's memory for trainers that share its devices."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ async def release(memory: FleetMemory, path: str, tags: Iterable[str] | None, *,
     Release memory of all workers.
 
     Raises:
-        InvalidRequestError: The engines keep their memory, or requests run; it names the field at fault.
+        InvalidRequestError: The engines keep their memory, or requests are running; the error names the field.
         UnavailableError: A worker did not release it.
     """
     if not memory.releasable:
@@ -31,10 +31,10 @@ async def release(memory: FleetMemory, path: str, tags: Iterable[str] | None, *,
 
 async def resume(memory: FleetMemory, tags: Iterable[str] | None) -> str:
     """
-    Take memory back; return what was done, in a sentence.
+    Resume memory of all workers; return a sentence that describes the result.
 
     Raises:
-        UnavailableError: A worker did not take it back.
+        UnavailableError: A worker did not resume its memory.
     """
     if not memory.released:
         return RESIDENT

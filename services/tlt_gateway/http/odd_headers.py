@@ -1,4 +1,4 @@
-"""Checks a request apart from its body: no duplicate headers, no unknown query parameters, no browser as the client."""
+"""Checks a request's headers and query: no duplicate headers, no unknown query parameters, no browser as the client."""
 
 import re
 from collections import Counter
@@ -56,16 +56,16 @@ def require_known_query(request: Request, known: Collection[str], lists: Collect
 
 def require_no_page(request: Request, *, on_loopback: bool, changes: bool) -> None:
     """
-    Refuse calls that a web page makes through the browser of somebody who can reach this gateway. Programs send none of
-    what gives them away.
+    Refuse calls made by a web page through the browser of somebody who can reach this gateway. Programs send none of
+    the headers that browsers add.
 
     Args:
         request: The call.
-        on_loopback: The gateway serves this machine only, so callers have no name for it but the machine's own.
-        changes: The call changes what is served: then not even a link may make it.
+        on_loopback: The gateway serves this machine only, so its only valid host names are the machine's own.
+        changes: The call changes the server's state, so that plain links are refused, too.
 
     Raises:
-        PermissionDeniedError: The call is one of a page.
+        PermissionDeniedError: A web page made the call.
     """
     site = request.headers.get("sec-fetch-site", "none")
     is_browser = request.headers.get("user-agent", "").startswith("Mozilla/")

@@ -1,4 +1,4 @@
-"""The gateway's HTTP server, from its bound port to its end."""
+"""The gateway's HTTP server, from binding the port to shutdown."""
 
 import asyncio
 from functools import partial
@@ -45,13 +45,13 @@ class HttpServer:
         Load the tokenizer, the chat template and the parser of tool calls, and publish the address.
 
         Raises:
-            ConfigError: One cannot be loaded.
+            ConfigError: One of them cannot be loaded.
         """
         self._codec = await asyncio.to_thread(load_codec, self._config.http, trusted=self._config.tokens is None)
         announce("rollout_http", address_of(self._bound))
 
     async def run(self, gateway: Gateway, access: Access, limits: Limits, drain: Drain) -> None:
-        """Serve until cancelled. Once `drain` has begun, calls that run complete, and further ones are refused."""
+        """Serve until cancelled. Once `drain` has begun, running calls complete and new ones are refused."""
         auth = HttpAuth(access, limits, on_loopback=ip_address(self._bound.getsockname()[0]).is_loopback)
         made = partial(http_app, gateway, auth, self._codec, chat_bytes=self._config.http.chat_memory_bytes)
         app = await asyncio.to_thread(made)  # a tenth of a second

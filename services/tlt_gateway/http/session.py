@@ -1,4 +1,4 @@
-"""What a call shares with others: its session, from its headers, and its part of the prefix cache, from its body."""
+"""Session and prefix-cache salt of a call, read from its headers and body."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,10 +15,10 @@ HEADERS = ("X-Session-ID", "X-SMG-Routing-Key")
 
 def session_of(request: Request) -> str:
     """
-    Return the session that a call is a turn of; empty if it names none.
+    Return the session of a call; empty if its headers name none.
 
     Raises:
-        InvalidRequestError: Its headers name two, or the name is too long.
+        InvalidRequestError: The headers name two sessions, or the name is too long.
     """
     names = {name for header in HEADERS if (name := request.headers.get(header))}
     if len(names) > 1:
@@ -45,7 +45,7 @@ def salt_of(cache_salt: str | None, extra_key: str | None = None) -> str:
 
     Args:
         cache_salt: The field of vLLM's and SGLang's protocols.
-        extra_key: That of SGLang's, which separates as well.
+        extra_key: The equivalent field of SGLang's protocol.
     """
     if not extra_key:
         return cache_salt or ""

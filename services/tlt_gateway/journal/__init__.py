@@ -1,6 +1,5 @@
 """
-What a gateway writes down for simulations of its run (`tlt_common.journal`).
+Records a gateway's run for simulations (`tlt_common.journal`).
 
-`journal` is told what happens, `tally` adds up the rounds of a minute, `groups` names prompts. Others use
-`GatewayJournal`.
+`journal` records events, `tally` sums the rounds of each minute, `groups` names prompts. Others use `GatewayJournal`.
 """

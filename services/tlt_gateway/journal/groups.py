@@ -1,4 +1,4 @@
-"""Names of groups: the same for the same prompt, and without meaning to whoever does not have the key."""
+"""Anonymous group names: equal for equal prompts, and meaningless without the key."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ NAME_BYTES = 8
 
 def group_key(directory: Path) -> bytes:
     """
-    Return the key of a directory, made when it is first asked for: gateways that share it name groups alike.
+    Return the key of a directory, creating it on first use, so that gateways that share it name groups alike.
 
     Raises:
         ConfigError: Its file cannot be read or written, or holds something else.
@@ -34,7 +34,7 @@ def group_key(directory: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content; empty if there is none, or a full disk has left none."""
+    """Return the key; empty if there is none, or if a full disk left an empty file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, key: bytes) -> None:
-    """Create the file as a whole, unless another gateway does so meanwhile."""
+    """Create the file atomically, unless another gateway creates it first."""
     own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -64,13 +64,13 @@ def _write(path: Path, key: bytes) -> None:
 
 def group_name(key: bytes, owner: str, prompt: Hashable, tokens: int) -> str:
     """
-    Return the name of the group of a prompt.
+    Return the name of a prompt's group.
 
     Args:
         key: As `group_key` returned it.
-        owner: Name of the token of whoever asks.
-        prompt: Hash of the prompt's tokens. It is the same in every process, as it is of integers alone.
-        tokens: How many they are.
+        owner: Name of the caller's token.
+        prompt: Hash of the prompt's tokens. It is the same in every process, since only integers are hashed.
+        tokens: Number of tokens.
     """
     found = blake2b(f"{prompt} {tokens} {owner}".encode("utf-8", "surrogatepass"), key=key, digest_size=NAME_BYTES)
     return found.hexdigest()

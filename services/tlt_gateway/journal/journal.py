@@ -1,4 +1,4 @@
-"""The journal of a gateway. Every method returns at once, and does nothing without a directory."""
+"""The gateway's journal. Every method returns immediately, and does nothing if no directory is configured."""
 
 import asyncio
 import time
@@ -35,9 +35,9 @@ SUM_S = 60.0
 class GatewayJournal:
     """
     Args:
-        directory: Where it is written; None: nowhere.
-        gateway_id: Of the gateway.
-        max_bytes: Size of its files together.
+        directory: Directory of the journal. None disables it.
+        gateway_id: Id of the gateway.
+        max_bytes: Maximum total size of its files.
         workers: Returns the workers.
     """
 
@@ -68,7 +68,7 @@ class GatewayJournal:
             )
 
     async def run(self) -> Never:
-        """Write until cancelled, then what is left."""
+        """Write entries until cancelled, then write the remaining ones."""
         if self._writer is None:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets it")
@@ -122,7 +122,7 @@ class GatewayJournal:
         )
 
     def update(self, version: PolicyVersion, began_s: float, workers: int | None) -> None:
-        """Note an update of the weights, begun at a loop time; `workers` is None if it failed."""
+        """Record a weight update, begun at a loop time; `workers` is None if it failed."""
         done = workers is not None
         self._put(
             UpdateLine(
@@ -131,7 +131,7 @@ class GatewayJournal:
         )
 
     def pause(self, paused: bool) -> None:
-        """Note that a pause of generation has begun or ended."""
+        """Record that a pause of generation began or ended."""
         self._put(PauseLine(at=self._now_s(), paused=paused))
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""The rounds of a minute, of all workers together, by device. Pure."""
+"""Sums the rounds of each minute over all workers, by device. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tlt_common.journal.line import Line
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Rounds that are added up."""
+    """Key of rounds that are summed together."""
 
     device: str
     arm: str
@@ -23,7 +23,7 @@ class _Kind:
 
 @dataclass(slots=True)
 class _Sum:
-    """What rounds came to."""
+    """Totals of summed rounds."""
 
     rounds: int = 0
     seconds: float = 0.0
@@ -34,7 +34,7 @@ class _Sum:
 
 
 class RoundsTally:
-    """Adds up what workers report; the same report counts once."""
+    """Sums the rounds that workers report. A repeated report counts once."""
 
     def __init__(self) -> None:
         self._serials: dict[WorkerId, int] = {}
@@ -42,7 +42,7 @@ class RoundsTally:
         self._prefill: dict[str, tuple[int, float]] = {}
 
     def add(self, info: WorkerInfo, rounds: WorkedRounds) -> None:
-        """Add the last report of a worker, unless it is known."""
+        """Add a worker's last report, unless it was already counted."""
         if rounds.serial == self._serials.get(info.worker_id, 0):
             return
         self._serials[info.worker_id] = rounds.serial
@@ -60,7 +60,7 @@ class RoundsTally:
             self._prefill[info.device] = tokens + rounds.prefilled_tokens, seconds + rounds.prefill_s
 
     def lines(self, at_s: float) -> Iterator[Line]:
-        """Yield the sums, and begin new ones."""
+        """Yield the sums and start new ones."""
         rounds, self._rounds = self._rounds, {}
         prefill, self._prefill = self._prefill, {}
         for kind, total in rounds.items():

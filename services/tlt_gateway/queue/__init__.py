@@ -1,5 +1,5 @@
 """
-The queue in front of the workers: who may enter, who is next, and which worker runs it.
+The queue in front of the workers: admission, order, and the choice of a worker.
 
 Others use `Admission`, `QueueRoom`, `WorkerSlots` and `Room`.
 """

@@ -22,7 +22,7 @@ class Slots(Protocol[Slot]):
 
     @property
     def absent_since_s(self) -> float | None:
-        """Loop time since which no worker has been available; None while one is."""
+        """Loop time since which no worker has been available; None while one is available."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class Slots(Protocol[Slot]):
 
     @property
     def offer(self) -> Hashable:
-        """What present workers serve: as long as it is the same, so is `may_ever_run` of every request."""
+        """Summary of what present workers serve. While it is unchanged, so is `may_ever_run` for every request."""
         ...
 
     def acquire(self, prompt: Prompt) -> Slot | None:
@@ -45,7 +45,7 @@ class Slots(Protocol[Slot]):
         ...
 
     def may_ever_run(self, prompt: Prompt) -> bool:
-        """Whether a present worker would run a request if it had room. While there is none, nobody knows."""
+        """Whether any present worker would run a request if it had room. True while no worker is present."""
         ...
 
     def release(self, slot: Slot) -> None:
@@ -58,18 +58,18 @@ class _Waiter(Generic[Slot]):
     prompt: Prompt
     room: Room
     slot: asyncio.Future[Slot | None]
-    """None if the request's turn came while its room was closed."""
+    """The slot; None if the request's turn came while its room was closed."""
     aside_since_s: float | None = None
-    """Loop time since which no present worker would ever run it, so that others pass; None: one would."""
+    """Loop time since which no present worker could run it, so that others pass it; None if one could."""
 
 
 class Admission(Generic[Slot]):
     """
-    Assign slots to requests: between callers by weight, and in order of arrival for each caller.
+    Assigns slots to requests: by weight between callers, and in order of arrival for each caller.
 
     The caller's deadline bounds the wait for a busy worker; `worker_wait_s` bounds the wait while no worker is
-    available. A request that no present worker would ever run, however little it had to do, is set aside for as long:
-    only such requests let others pass, so that nobody starves.
+    available. A request that no present worker could ever run, even idle, is set aside for that time; only such
+    requests are overtaken, so that none starves.
     """
 
     def __init__(
@@ -104,17 +104,17 @@ class Admission(Generic[Slot]):
 
     @property
     def held(self) -> bool:
-        """Whether no request is started."""
+        """Whether starting requests is on hold."""
         return self._held
 
     def hold(self) -> None:
-        """Start no request until `proceed`; they queue."""
+        """Queue requests without starting any until `proceed` is called."""
         self.holds += not self._held
         self._held = True
         self._tell()
 
     def proceed(self) -> None:
-        """Start requests again. Does nothing unless they are held."""
+        """Resume starting requests. Does nothing unless they are on hold."""
         self._held = False
         self._tell()
         self.pump()
@@ -122,13 +122,14 @@ class Admission(Generic[Slot]):
     @asynccontextmanager
     async def slot(self, prompt: Prompt, *, room: Room, first: bool = False) -> AsyncIterator[Slot]:
         """
-        Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
+        Hold a slot within the block, after waiting behind the owner's queued requests, or ahead of them if `first` is
+        set.
 
         A request whose turn comes while its room is closed leaves the queue, and enters it again, first, when it opens.
 
         Args:
             prompt: The request.
-            room: Whether it may start.
+            room: Whether the request may start.
             first: An earlier attempt at the request has waited already.
 
         Raises:
@@ -226,7 +227,7 @@ class Admission(Generic[Slot]):
         return left_s
 
     def _set_aside(self, waiter: _Waiter[Slot]) -> None:
-        """Let others pass a request that no present worker would ever run."""
+        """Let other requests pass one that no present worker could ever run."""
         if not self._aside:
             self._offer = self._slots.offer
         if waiter.aside_since_s is None:
@@ -234,7 +235,7 @@ class Admission(Generic[Slot]):
         self._aside[waiter] = None
 
     def _take_back(self) -> None:
-        """Queue what was set aside, ahead of its owners' others, if workers serve something else by now."""
+        """Return requests set aside to the head of their owners' queues if workers now serve something else."""
         if not self._aside or self._slots.offer == self._offer:
             return
         for waiter in reversed(tuple(self._aside)):

@@ -1,4 +1,4 @@
-"""Which workers have the beginning of a prompt cached, as far as this gateway sent it there. Pure."""
+"""Tracks which workers have the beginning of a prompt cached, from this gateway's requests. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -20,11 +20,11 @@ Keys: TypeAlias = tuple[Hashable, ...]
 
 @dataclass(slots=True, kw_only=True)
 class _Known:
-    """Where a session, or a prompt, has been prefilled with the weights of one version."""
+    """Workers on which a session or a prompt was prefilled with the weights of one version."""
 
     version: PolicyVersion
     workers: dict[WorkerId, tuple[int, int]] = field(default_factory=dict)
-    """Tokens sent to each worker, and how often the worker had been lost by then."""
+    """Tokens sent to each worker, with its number of losses at that time."""
     used_s: float
 
 
@@ -36,8 +36,8 @@ class Affinity:
     another connection or version do not count.
 
     Args:
-        most: Entries to remember.
-        idle_s: Seconds after which an unused one is forgotten.
+        most: Maximum number of entries.
+        idle_s: Seconds after which an unused entry is forgotten.
     """
 
     def __init__(self, *, most: int = MAX_KNOWN, idle_s: float = IDLE_S) -> None:
@@ -53,7 +53,7 @@ class Affinity:
         self, keys: Keys, table: RoutingTable, *, length: int, version: PolicyVersion, now_s: float
     ) -> dict[WorkerId, int]:
         """
-        Return how many of a prompt's tokens each worker is likely to have cached, without workers that have none.
+        Return how many of a prompt's tokens each worker has probably cached. Workers with none are omitted.
 
         Args:
             keys: As `keys_of` returns them.
@@ -75,7 +75,7 @@ class Affinity:
         return found
 
     def sent(self, keys: Keys, to: Candidate, *, tokens: int, version: PolicyVersion, now_s: float) -> None:
-        """Remember that a worker got a prompt, of so many tokens with what there is of its response."""
+        """Record that a worker received a prompt with this many tokens, including the response so far."""
         for key in keys:
             known = self._known.get(key)
             if known is None or known.version != version:
@@ -97,9 +97,9 @@ class Affinity:
 
 def keys_of(prompt: Prompt) -> Keys:
     """
-    Return the keys of a prompt: its session, which is its owner's, and its tokens, among those it is cached with.
+    Return the keys of a prompt: its session within its owner, and its tokens within its cache salt.
 
-    Equal hashes of tokens cost a prefill at most.
+    A hash collision costs at most one prefill.
     """
     tokens = (prompt.cache_key, hash(prompt.token_ids))
     return ((prompt.owner, prompt.session_id), tokens) if prompt.session_id else (tokens,)

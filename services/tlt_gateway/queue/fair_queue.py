@@ -1,4 +1,4 @@
-"""A queue that is fair between the owners of its items, by weight. Pure."""
+"""A queue with weighted fairness between the owners of its items. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -18,13 +18,12 @@ class _Line(Generic[Item]):
 
 class FairQueue(Generic[Item]):
     """
-    Start-time fair queueing: takes the item that may be taken earliest in virtual time; each owner's items keep their
-    order.
+    Start-time fair queueing: takes the item with the earliest virtual start time. Each owner's items keep their order.
 
-    An item may be taken from the virtual time at which it arrived, and 1 / weight after the owner's item before it,
-    also if that was taken long ago. Virtual time is that of the item taken last. So an owner with one item at a time is
-    served as often as one with a thousand, as far as it can use that, and no more often; and an owner that was idle
-    starts level with the others, so that nobody saves up a claim to the whole fleet.
+    An item's start time is the virtual time of its arrival, but at least 1 / weight after the start time of the owner's
+    previous item. Virtual time is the start time of the item taken last. An owner with one item at a time is therefore
+    served no less and no more often than one with a thousand, as far as it can use it, and an owner that was idle does
+    not accumulate credit.
 
     Args:
         weight_of: Returns the weight of an owner, above 0. Only their ratios matter.
@@ -71,7 +70,7 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, item: Item) -> None:
-        """Remove an item that is queued. Unlike `pop`, this costs its owner nothing."""
+        """Remove a queued item. Unlike `pop`, this does not count as service of its owner."""
         owner = self._owners.pop(item)
         line = self._lines[owner]
         del line.items[item]

@@ -1,4 +1,4 @@
-"""Which worker gets the next request, by load, role and what workers have cached. Pure: times come from the caller."""
+"""Chooses the worker for the next request by load, role and cached prefixes. Pure: callers pass the time."""
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_gateway.queue.affinity import Affinity, Keys
@@ -12,7 +12,7 @@ class Placing:
         affinity_tokens: As for `RoutingTable.choose`; None ignores what workers have cached.
 
     Attributes:
-        table: The workers that accept requests. Whoever knows them keeps it up to date.
+        table: The workers that accept requests. The caller keeps it up to date.
     """
 
     def __init__(self, *, spill_load: float, affinity_tokens: int | None) -> None:
@@ -22,7 +22,7 @@ class Placing:
 
     @property
     def uses_keys(self) -> bool:
-        """Whether it matters by what a prompt is remembered."""
+        """Whether placement depends on a prompt's cache keys."""
         return self._affinity_tokens is not None
 
     def place(
@@ -36,12 +36,13 @@ class Placing:
         required: PolicyVersion | None = None,
     ) -> Candidate | None:
         """
-        Return the worker for a request, and remember that it has its tokens cached; None: none has room.
+        Choose the worker for a request and record that it will have the tokens cached. Return None if no worker has
+        room.
 
         Args:
-            keys: By what the prompt is remembered.
+            keys: Cache keys of the prompt.
             prompt_tokens: Tokens of the prompt.
-            tokens: The same, with what there is of the response.
+            tokens: Tokens of the prompt and of the response so far.
             served: Version of the weights.
             now_s: Current time.
             required: Version that the worker must serve; None: any.

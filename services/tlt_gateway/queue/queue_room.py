@@ -1,4 +1,4 @@
-"""Room in the queue, reserved before a call is validated, so that no burst exceeds it."""
+"""Room in the queue, reserved before a call is validated, so that a burst cannot exceed it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,13 +12,13 @@ from tlt_common.telemetry import metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """What may wait at a time."""
+    """Limits of the queue."""
 
     requests: int
     tokens: int
-    """Of their prompts and prefixes, which take memory: those of a batch count once per prompt."""
+    """Tokens of queued prompts and prefixes, which take memory. Samples of a prompt in a batch share them."""
     owner_share: float = 1.0
-    """Share of both that one owner with a name may take, so that there is room for others."""
+    """Share of both limits that one named owner may use, which leaves room for others."""
 
     def of(self, owner: str) -> "QueueLimits":
         """Return the limits of one owner."""
@@ -30,10 +30,10 @@ class QueueLimits:
 
 class QueueRoom:
     """
-    Counts what has been admitted and does not run yet.
+    Counts admitted requests that are not running yet.
 
     Args:
-        limits: What may wait.
+        limits: Limits of the queue.
         free: Returns the number of requests that would run at once, for which the queue needs no room.
         retry_after_s: Retry delay of refusals.
     """
@@ -47,19 +47,19 @@ class QueueRoom:
 
     @property
     def tokens(self) -> int:
-        """Tokens that wait."""
+        """Number of queued tokens."""
         return self._tokens.total()
 
     @contextmanager
     def reserved(self, owner: str, *, requests: int = 1, tokens: int, field: str) -> Iterator["Reservation"]:
         """
-        Reserve room for the requests of a call. What is left of it is given back when the block ends.
+        Reserve room for the requests of a call within the block. The unused part is returned when the block ends.
 
         Args:
             owner: Name of the caller's token; empty without one.
             requests: Requests of the call.
             tokens: Tokens of their prompts and prefixes.
-            field: The field that makes it as many requests.
+            field: The field that determines the number of requests.
 
         Raises:
             InvalidRequestError: The queue could never hold them; the error names `field`.
@@ -125,7 +125,7 @@ class QueueRoom:
 
 
 class Reservation:
-    """Room of one call. Its tokens are given back with its last request, since a batch's samples share prompts."""
+    """Room reserved by one call. Its tokens return with its last request, since a batch's samples share prompts."""
 
     def __init__(self, room: QueueRoom, owner: str, requests: int, tokens: int) -> None:
         self._room = room
@@ -134,12 +134,12 @@ class Reservation:
         self._tokens = tokens
 
     def use(self) -> None:
-        """Give back the room of one request, which has started or ended."""
+        """Return the room of one request that has started or ended."""
         if self._requests:
             self._give(1)
 
     def close(self) -> None:
-        """Give back the rest."""
+        """Return the remaining room."""
         if self._requests:
             self._give(self._requests)
 

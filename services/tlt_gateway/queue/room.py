@@ -1,10 +1,10 @@
-"""Whether a caller keeps up with what it receives, so that more of its requests may start."""
+"""Flow control per caller: more requests start only while the caller reads what it receives."""
 
 import asyncio
 
 
 class Room:
-    """Initially open."""
+    """Gate that is initially open."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()

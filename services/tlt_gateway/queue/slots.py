@@ -1,4 +1,4 @@
-"""The slots of all workers, for `Admission`: which worker runs the next request."""
+"""The slots of all workers, from which `Admission` assigns the next request."""
 
 import asyncio
 from collections.abc import Hashable
@@ -33,7 +33,7 @@ class WorkerSlots:
 
     @property
     def absent_since_s(self) -> float | None:
-        """Loop time since which no worker has been available; None while one is."""
+        """Loop time since which no worker has been available; None while one is available."""
         return self._pool.absent_since_s
 
     @property
@@ -74,11 +74,11 @@ class WorkerSlots:
 
     @property
     def offer(self) -> Hashable:
-        """What present workers serve: as long as it is the same, so is `may_ever_run` of every request."""
+        """Summary of what present workers serve. While it is unchanged, so is `may_ever_run` for every request."""
         return self._pool.version, self.placing.table.versions
 
     def may_ever_run(self, prompt: Prompt) -> bool:
-        """Whether a present worker would run a request if it had room. While there is none, nobody knows."""
+        """Whether any present worker would run a request if it had room. True while no worker is present."""
         if prompt.policy_version is None:
             return True
         versions = self.placing.table.versions
@@ -90,7 +90,7 @@ class WorkerSlots:
         self._see(worker)
 
     def _see(self, worker: PooledWorker) -> None:
-        """Update the table after a change of a worker."""
+        """Update the table after a worker changed."""
         candidate, former = worker.candidate(), self._ids.pop(worker, None)
         is_same = candidate is not None and candidate.worker_id == former
         if former is not None and not is_same and self._workers.get(former) is worker:

@@ -1,5 +1,5 @@
 """
-Requests from their arrival to their end.
+Requests from arrival to completion.
 
-The gateway uses `Dispatch`, `Batches`, `Requests` and `Tail`; nothing else is for others.
+The gateway uses `Dispatch`, `Batches` and `Requests`; everything else is internal.
 """

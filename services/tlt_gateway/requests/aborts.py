@@ -1,4 +1,4 @@
-"""Aborts that may have come between two attempts at a response. Pure."""
+"""Aborts that may arrive between two attempts at a response. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ MAX_REMEMBERED = 65_536
 
 class Aborts:
     """
-    Ids that were aborted lately.
+    Recently aborted ids.
 
-    A response that broke has no attempt at any gateway until its client repeats it. An abort that comes meanwhile finds
-    nothing; it takes effect when the next attempt arrives.
+    A response that broke off is at no gateway until its client retries. An abort that arrives meanwhile takes effect
+    when the next attempt arrives.
     """
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class Aborts:
 
     def concern(self, prompt: Prompt, *, now_s: float) -> bool:
         """
-        Whether an arriving request is a later attempt at one that was aborted.
+        Whether an arriving request is a retry of an aborted one.
 
-        A first attempt is a new request, with or without a prefix. It never is, and its id is forgotten.
+        A first attempt is a new request, with or without a prefix. It never matches, and its id is forgotten.
         """
         names = [_key(prompt.owner, name) for name in names_of(prompt.request_id)]
         if prompt.attempt == 0:

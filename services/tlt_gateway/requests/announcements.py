@@ -1,4 +1,4 @@
-"""Prompts that callers announce: checked here, and divided among the workers, which generate for them ahead."""
+"""Prompts that callers announce: checks them and divides them among the workers, which generate drafts ahead."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ log = get_logger(__name__)
 
 
 class Announcements:
-    """Nothing waits for what is announced, and nothing but its size is kept here."""
+    """Divides announced prompts among workers. Requests never wait for it, and only their number is kept."""
 
     def __init__(self, dispatch: Dispatch, pool: WorkerPool, batches: Batches) -> None:
         self._dispatch = dispatch
@@ -30,13 +30,13 @@ class Announcements:
 
     async def announce(self, batch: Batch) -> int:
         """
-        Replace what the caller announced before; return the number of workers that took note.
+        Replace the caller's earlier announcement; return the number of workers that recorded this one.
 
-        All responses to a prompt go to one worker, whose n-grams then find them. Seeds are left out: with equal noise
-        and almost the same weights, samples would be almost the responses to come, and a trainer's seeds are its own.
+        All responses to a prompt go to one worker, whose n-grams then find them. Seeds are omitted: with equal noise
+        and almost equal weights, the samples would nearly equal the later responses.
 
         Raises:
-            InvalidRequestError: A prompt does not fit the model, or all together do not fit the queue.
+            InvalidRequestError: A prompt does not fit the model, or all prompts together do not fit into the queue.
             UnavailableError: No worker became available to report the model.
         """
         samples = max(1, batch.samples_per_prompt)
@@ -56,7 +56,7 @@ class Announcements:
         return sum(told)
 
     def untold(self) -> tuple[AnnouncedRequests, ...]:
-        """Return, once, how many requests callers have announced since the last call."""
+        """Return the number of requests announced since the last call."""
         found = tuple(AnnouncedRequests(caller=caller, count=count) for caller, count in self._untold.items())
         self._untold.clear()
         return found

@@ -1,4 +1,4 @@
-"""Batches: n samples of each of many prompts, streamed as they finish or token by token."""
+"""Batches: n samples of each of many prompts, streamed per sample or per token."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +23,7 @@ AT_ONCE = 32
 
 
 class Batches:
-    """Run batches. Either all samples of a batch succeed, or the batch fails with the error of the first that fails."""
+    """Runs batches. Either all samples of a batch succeed, or the batch fails with its first error."""
 
     def __init__(self, dispatch: Dispatch, admission: Admission[PooledWorker]) -> None:
         self._dispatch = dispatch
@@ -31,11 +31,11 @@ class Batches:
 
     def require_fit(self, count: int, *, tokens: int = 0, field: str) -> None:
         """
-        Check that `count` samples, with so many tokens of prompts, fit into an empty queue. Call it before anything is
-        made of them: a small message may ask for many.
+        Check that `count` samples with this many prompt tokens fit into an empty queue. Call it before allocating
+        anything per sample: a small message may request many.
 
         Raises:
-            InvalidRequestError: They do not; the error names `field`.
+            InvalidRequestError: They do not fit; the error names `field`.
         """
         self._admission.room.require_fit(caller_name.get(), requests=count, tokens=tokens, field=field)
 
@@ -101,7 +101,7 @@ class Batches:
     async def _chunks(
         self, samples: dict[Place, Prompt], outbox: Outbox, reservation: Reservation
     ) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
-        """Run all samples and yield what is to be sent."""
+        """Run all samples and yield their chunks."""
         async with asyncio.TaskGroup() as group:
             tasks = list[asyncio.Task[None]]()
 
@@ -159,7 +159,10 @@ def _place(index: int, start: SampleStart, batch: Batch) -> Place:
 
 
 def _begun(index: int, prompt: Prompt, start: SampleStart, vocab_size: int) -> Prompt:
-    """Return a checked prompt with the beginning of a sample. It is not checked again: it may have many samples."""
+    """
+    Return a checked prompt that continues from a sample's prefix. It is not checked again: a prompt may have many
+    samples.
+    """
     begun = replace(prompt, prefix_token_ids=start.prefix_token_ids, begun_version=start.begun_version)
     try:
         begun.require_prefix(vocab_size=vocab_size)
@@ -169,7 +172,7 @@ def _begun(index: int, prompt: Prompt, start: SampleStart, vocab_size: int) -> P
 
 
 def tokens_of(batch: Batch) -> int:
-    """Return the tokens that a batch holds: its samples share their prompts."""
+    """Return the number of tokens that a batch holds. Samples of a prompt share its tokens."""
     prompts = sum(len(prompt.token_ids) + len(prompt.prefix_token_ids) for prompt in batch.prompts)
     return prompts + sum(len(start.prefix_token_ids) for start in batch.starts)
 

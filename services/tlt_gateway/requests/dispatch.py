@@ -1,4 +1,4 @@
-"""The life of a request: validate it, assign it to a worker, stream it, move it when its worker is lost, end it."""
+"""The life of a request: validate, assign to a worker, stream, move if the worker is lost, end."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -51,11 +51,11 @@ class Dispatch:
     Args:
         pool: The workers.
         admission: The queue in front of them.
-        requests: The requests, which this registers there.
+        requests: Registry of requests.
         worker_wait_s: Seconds to wait while no worker is available.
-        max_moves: How often a request moves at most after its worker was lost.
+        max_moves: Maximum number of moves of a request whose workers were lost.
         share_cache: Whether requests of different owners may use one another's cached prefixes.
-        over: Called with every request that is over, what was measured of it, and what became of it.
+        over: Called with every ended request, its measurements and its outcome.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Dispatch:
 
         Args:
             prompt: The prompt, as `checked` returned it.
-            room: Whether its caller keeps up.
+            room: Flow control of the caller.
             reservation: Its place in the queue.
 
         Raises:
@@ -204,7 +204,7 @@ class Dispatch:
         Record within the block that a request runs on a worker; return the rest of its response.
 
         Raises:
-            AbortedError: The request was ended before.
+            AbortedError: The request ended before.
         """
         self._require_wanted(request)  # it may be aborted between assignment and start
         rest = request.transcript.rest()
@@ -259,10 +259,10 @@ class Dispatch:
 
     def _require_wanted(self, request: RunningRequest) -> None:
         """
-        Check that a request was not ended while neither the queue nor a worker had it, and that it is not stale.
+        Check that a request was not ended between queue and worker, and that it is not stale.
 
         Raises:
-            AbortedError: It was, or it is.
+            AbortedError: The request was ended or is stale.
         """
         if request.ending is not None:
             raise AbortedError(f"request {request.transcript.prompt.request_id} was ended")
@@ -277,10 +277,10 @@ def _stale(request: RunningRequest) -> AbortedError:
 
 def cache_key(salt: str, *, owner: str) -> str:
     """
-    Return the key under which a prompt is cached: prompts with other keys find nothing of it.
+    Return the cache key of a prompt. Prompts with different keys share no cached prefixes.
 
     Args:
-        salt: The caller's choice, within what is the owner's; empty without one.
+        salt: The caller's salt, scoped to the owner; empty without one.
         owner: Name of the caller's token; empty if all callers share.
     """
     if not (salt or owner):

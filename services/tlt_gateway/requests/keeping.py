@@ -27,7 +27,7 @@ def keep_key(prompt: Prompt) -> str:
 
 
 async def taken(prompt: Prompt, workers: Iterable[PooledWorker]) -> TokenChunk | None:
-    """Return what a worker has kept of the response to a prompt; None if none has kept any."""
+    """Return the part of a prompt's response that a worker kept, or None if no worker kept any."""
     for worker in workers:
         if prompt.keep_key not in worker.kept:
             continue

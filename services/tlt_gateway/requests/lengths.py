@@ -1,4 +1,4 @@
-"""What this gateway tells the coordinator of its requests: how long responses are that run or have ended."""
+"""Reports the lengths of running and finished responses to the coordinator."""
 
 import asyncio
 from collections import deque
@@ -36,14 +36,14 @@ class RequestLengths:
         self._due_s = 0.0
 
     def over(self, request: RunningRequest) -> None:
-        """Note the length of a request that is over, if any of it was generated here."""
+        """Record the length of an ended request, if any of it was generated here."""
         transcript = request.transcript
         if transcript.generated > len(transcript.prompt.prefix_token_ids):
             ended = transcript.finish_reason is FinishReason.STOP
             (self._ended if ended else self._cut).append(transcript.generated)
 
     async def load(self) -> GatewayLoad:
-        """Return what to report. The lengths of finished responses are reported once."""
+        """Return the load to report. The length of each finished response is reported once."""
         now_s = asyncio.get_running_loop().time()
         ended, cut = tuple(self._ended), tuple(self._cut)
         self._ended.clear()
@@ -56,7 +56,7 @@ class RequestLengths:
 
 
 async def _by_worker(requests: Iterable[RunningRequest]) -> tuple[WorkerLoad, ...]:
-    """Return the caps and tokens of requests, without those that have left their worker since."""
+    """Return the token limits and counts of requests by worker, without requests that have left their worker."""
     found: dict[WorkerId, list[tuple[int, int]]] = {}
     for place, one in enumerate(requests, 1):
         if one.worker is not None and one.worker.info is not None:

@@ -1,4 +1,4 @@
-"""Requests and policy versions that other gateways of the fleet handle: aborts and updates that go beyond this one."""
+"""Aborts and updates that concern requests and policy versions at other gateways of the fleet."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ log = get_logger(__name__)
 
 async def learn_of(version: PolicyVersion, pool: WorkerPool, *, within_s: float) -> None:
     """
-    Ask the workers whether they serve a version newer than the one known here.
+    Refresh the known policy version from the workers, which may serve a newer one.
 
-    If they do, since it was published through another gateway, wait at most `within_s` until it is served here.
+    If one was published through another gateway, wait at most `within_s` until this gateway serves it.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
@@ -31,7 +31,7 @@ def _is_installed(version: PolicyVersion, workers: Iterable[PooledWorker]) -> bo
 
 
 async def abort_on(workers: Iterable[PooledWorker], request_ids: Sequence[RequestId], *, owner: str) -> set[RequestId]:
-    """Abort all attempts at an owner's requests on the workers that answer; return the ids of those that ran."""
+    """Abort all attempts at an owner's requests on reachable workers; return the ids of those that were running."""
 
     async def aborted(worker: PooledWorker) -> set[RequestId]:
         try:

@@ -1,4 +1,4 @@
-"""What a batch has yet to send: the tokens of each sample, merged until the caller reads them."""
+"""Pending output of a batch: the tokens of each sample, merged until the caller reads them."""
 
 import asyncio
 from collections import defaultdict

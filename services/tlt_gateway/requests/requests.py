@@ -1,4 +1,4 @@
-"""The requests of a gateway: who may enter, end or move them. A request belongs to its owner, as does its id."""
+"""The requests of a gateway: registers, aborts and moves them. Requests and their ids belong to their owner."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -26,8 +26,8 @@ ASK_S = 0.5
 class Requests:
     """
     Args:
-        withdraw: Takes a request out of the queue, if it is there.
-        over: Called with every request that is over.
+        withdraw: Removes a request from the queue if it is queued.
+        over: Called with every ended request.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Requests:
     @contextmanager
     def entered(self, request: RunningRequest) -> Iterator[None]:
         """
-        Register a request within the block. An older attempt at it, whose client or connection is gone, is aborted.
+        Register a request within the block. An earlier attempt whose client or connection is gone is aborted.
 
         Raises:
-            InvalidRequestError: This attempt, or a newer one, is running.
+            InvalidRequestError: This attempt or a later one is running.
         """
         prompt = request.transcript.prompt
         if running := self._requests.get(prompt.key):
@@ -76,7 +76,7 @@ class Requests:
             self._over(request)
 
     def left(self) -> None:
-        """Note that a request has left its worker."""
+        """Record that a request has left its worker."""
         self._changed.set()
 
     def abort(self, request_ids: Iterable[RequestId], *, owner: str) -> set[RequestId]:
@@ -84,7 +84,7 @@ class Requests:
         Abort requests of an owner by request id, or by the id of their prompt in a batch; return the ids of those
         aborted.
 
-        Later attempts at them, at this gateway, end at once.
+        Later attempts at them at this gateway are aborted on arrival.
         """
         wanted = set(request_ids)
         self._aborts.remember(owner, wanted, now_s=asyncio.get_running_loop().time())
@@ -99,7 +99,7 @@ class Requests:
         )
 
     def abort_begun(self, *, hold: int) -> set[RequestId]:
-        """Abort all requests but those that arrived in this pause and wait for its end, as SGLang does."""
+        """Abort all requests except those that arrived during this pause, as SGLang does."""
         return self._end_all(request for request in self._requests.values() if request.hold != hold)
 
     def end_all(self) -> None:
@@ -119,11 +119,11 @@ class Requests:
 
     async def hand_over(self, worker: PooledWorker) -> None:
         """
-        Ask a worker to end its requests, so that others continue them.
+        Ask a worker to end its requests, so that other workers continue them.
 
-        The worker ends them, and sends what it has generated until then, so nothing is generated twice, and whether a
-        request moves cannot depend on tokens that are still underway. One that finishes meanwhile has finished. Repeat
-        the call if it may have failed: each request moves at most once.
+        The worker ends them, and sends the tokens generated so far, so that none is generated twice and moving does not
+        depend on tokens in flight. A request that finishes meanwhile stays finished. Repeat the call if it may have
+        failed: each request moves at most once.
         """
         leaving = [request for request in self._requests.values() if request.can_leave(worker)]
         if not leaving:
@@ -137,7 +137,7 @@ class Requests:
 
     async def vacate(self) -> None:
         """
-        Let all requests leave their workers, and wait until they have.
+        Make all requests leave their workers, and wait until they have.
 
         Raises:
             UnavailableError: A worker, named in the message, still runs some after `LEAVE_S`.
@@ -155,7 +155,7 @@ class Requests:
         return {request.worker for request in self._requests.values() if request.worker and request.occupies}
 
     async def _until_changed(self, within_s: float) -> None:
-        """Wait for a request to leave. One whose client reads slowly has left before anybody notes it."""
+        """Wait for a request to leave. A request with a slow reader may have left earlier than its stream shows."""
         if not self._occupied():
             return
         try:

@@ -13,42 +13,44 @@ from tlt_gateway.workers.response_stream import ResponseStream
 
 
 class RequestStage(StrEnum):
-    """Where a request is."""
+    """Stage of a request."""
 
     NEW = "new"
-    """It has not been at a worker."""
+    """Not sent to any worker yet."""
     RUNNING = "running"
-    """A worker streams the response."""
+    """A worker is streaming the response."""
     LEAVING = "leaving"
-    """That worker was asked to end it, so that another continues. It stays so until the stream ends, whatever became of
-    the call that asked: a call that failed may have been carried out, at any time."""
+    """
+    The worker was asked to end it, so that another continues it. The stage lasts until the stream ends, even if the
+    call failed: a failed call may still be executed at any time.
+    """
     MOVED = "moved"
-    """The worker has ended it: it queues ahead of its owner's others."""
+    """The worker has ended it; it is queued ahead of its owner's other requests."""
     AGAIN = "again"
-    """Its worker refused it or was lost: it queues ahead of its owner's others."""
+    """The worker refused it or was lost; it is queued ahead of its owner's other requests."""
 
 
 class Ending(StrEnum):
     """Why a request ends before its response is complete."""
 
     ABORTED = "aborted"
-    """A client asked for it."""
+    """A client requested it."""
     STALE = "stale"
-    """Newer weights are served than it may continue with."""
+    """The served weights are newer than it may continue with."""
     DRAINED = "drained"
-    """This gateway shuts down, and waits no longer."""
+    """This gateway shuts down and its grace period is over."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RequestStay:
-    """A request at a worker, in loop time."""
+    """A stay of a request at a worker, in loop time."""
 
     worker_id: WorkerId
     drafter: DrafterVersion
     began_s: float
     ended_s: float = 0.0
     tokens: int = 0
-    """Generated there; while it is there, as many as there were before, negative."""
+    """Tokens generated there. During the stay: minus the number of tokens before it."""
     is_moved: bool = False
 
 
@@ -59,9 +61,9 @@ class RunningRequest:
     transcript: Transcript
     room: Room
     reservation: Reservation | None = None
-    """Its place in the queue until it starts; None: it needs none."""
+    """Its reservation in the queue until it starts; None if it needs none."""
     hold: int | None = None
-    """Number of the pause in which it arrived; None if it arrived in none."""
+    """Number of the pause during which it arrived; None if it arrived during none."""
     stage: RequestStage = RequestStage.NEW
     ending: Ending | None = None
     response: ResponseStream | None = None
@@ -69,29 +71,29 @@ class RunningRequest:
     worker: PooledWorker | None = None
     """The worker of `response`."""
     attempt: RequestId = field(default=RequestId(""))
-    """The id by which that worker knows it."""
+    """The id under which that worker knows it."""
     ref: int = 0
-    """By which the journal knows it: says nothing of it."""
+    """Random id in the journal, unrelated to the request."""
     stays: list[RequestStay] = field(default_factory=list)
-    """Where it has been, and is."""
+    """Its stays at workers, including the current one."""
     prompt_hash: int = field(init=False)
-    """Of the prompt's tokens; the same in every process."""
+    """Hash of the prompt's tokens; the same in every process."""
 
     def __post_init__(self) -> None:
         self.prompt_hash = hash(self.transcript.prompt.token_ids)
 
     @property
     def waits_first(self) -> bool:
-        """Whether it queues ahead of its owner's others, since an earlier attempt has waited."""
+        """Whether it is queued ahead of its owner's other requests, since an earlier attempt has waited."""
         return self.stage is not RequestStage.NEW or self.transcript.prompt.attempt > 0
 
     @property
     def occupies(self) -> bool:
-        """Whether a worker still generates for it; its client may not have read everything after that."""
+        """Whether a worker is still generating for it. Its client may read the rest after that."""
         return self.response is not None and not self.response.is_complete
 
     def can_leave(self, worker: PooledWorker) -> bool:
-        """Return whether it runs at this worker and may be moved. One that is leaving may be asked again."""
+        """Return whether it runs at this worker and can be moved. A request that is leaving can be asked again."""
         return self.worker is worker and self.occupies and self.ending is None
 
     def begin(self, worker: PooledWorker, attempt: RequestId, response: ResponseStream, *, now_s: float) -> None:
@@ -105,12 +107,12 @@ class RunningRequest:
         self.started()
 
     def leave(self) -> None:
-        """Record that its worker is asked to end it, so that another continues it."""
+        """Record that its worker is asked to end it, so that another worker continues it."""
         if self.stage is RequestStage.RUNNING:
             self.stage = RequestStage.LEAVING
 
     def received(self, chunk: TokenChunk) -> TokenChunk:
-        """Return a chunk of its worker as one of the response, which does not end when the request only leaves."""
+        """Return a worker's chunk as one of the response, which does not end if the request only leaves the worker."""
         if self.stage is RequestStage.LEAVING and chunk.finish_reason is FinishReason.ABORT:
             self.stage = RequestStage.MOVED
             return replace(chunk, finish_reason=None, stats=None, routed_experts=None)
@@ -126,7 +128,7 @@ class RunningRequest:
         self.response = self.worker = None
 
     def started(self) -> None:
-        """Give back its place in the queue, which others may take now. Repeating it has no effect."""
+        """Return its reservation in the queue. Idempotent."""
         if self.reservation is not None:
             self.reservation.use()
             self.reservation = None

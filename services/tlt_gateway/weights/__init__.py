@@ -1,1 +1,1 @@
-"""Weight updates on their way to all workers. Others use `WeightsFanout`, `CollectedUpdates` and `ReleaseStore`."""
+"""Distributes weight updates to all workers. Others use `WeightsFanout`, `CollectedUpdates` and `ReleaseStore`."""

@@ -1,4 +1,4 @@
-"""Updates whose tensors arrive in several calls: broadcast to a process group, or pickled."""
+"""Updates whose tensors arrive in several calls, broadcast to a process group or pickled."""
 
 import asyncio
 from contextlib import aclosing, suppress
@@ -17,10 +17,10 @@ log = get_logger(__name__)
 
 class CollectedUpdates:
     """
-    Lets one worker receive tensors for the whole fleet, and installs them once all tensors of the model are there.
+    Lets one worker receive tensors for the whole fleet and installs them once the model is complete.
 
-    The worker keeps what arrives, so that successive calls of a trainer may come to different gateways. No worker
-    switches before an update is complete; an update that breaks off changes nothing.
+    The worker stores the tensors, so that a trainer's successive calls may reach different gateways. No worker switches
+    before an update is complete; an interrupted update changes nothing.
     """
 
     def __init__(self, pool: WorkerPool, weights: WeightsFanout) -> None:
@@ -29,10 +29,10 @@ class CollectedUpdates:
 
     async def join(self, member: GroupMember) -> None:
         """
-        Join a process group, as one rank for the whole fleet.
+        Join a process group with one rank for the whole fleet.
 
         Raises:
-            UnavailableError: The group did not become complete in time, or no worker is available.
+            UnavailableError: The group was not complete in time, or no worker is available.
         """
         member.checked()
         worker = await self._receiver()
@@ -40,10 +40,10 @@ class CollectedUpdates:
 
     async def leave(self, name: str) -> None:
         """
-        Leave a process group, and delete what was received of an update that is not complete.
+        Leave a process group and delete the tensors of an incomplete update.
 
         Raises:
-            NotFoundError: The fleet is not in it.
+            NotFoundError: The fleet is not in the group.
         """
         worker = await self._holding(name)
         await worker.remote.receiver.leave(name)
@@ -51,12 +51,12 @@ class CollectedUpdates:
 
     async def receive(self, broadcast: Broadcast, version: PolicyVersion | None) -> UpdateResult | None:
         """
-        Receive tensors that a trainer broadcasts. If they complete an update, install it under `version`, by default
-        the next; return None if they do not.
+        Receive tensors that a trainer broadcasts. Once an update is complete, install it under `version`, by default
+        the next. Return None if tensors are still missing.
 
         Raises:
             NotFoundError: The fleet is not in the group.
-            UnavailableError: The group broke.
+            UnavailableError: The group failed.
             TltError: As for `WeightsFanout.update`. The previous weights stay in use.
         """
         worker = await self._holding(broadcast.checked().group)
@@ -65,7 +65,7 @@ class CollectedUpdates:
 
     async def collect(self, content: bytes, version: PolicyVersion | None) -> UpdateResult | None:
         """
-        Add pickled tensors; as `receive` otherwise.
+        Add pickled tensors; otherwise as `receive`.
 
         Raises:
             WeightsError: They cannot be read or do not fit the model.
@@ -77,21 +77,21 @@ class CollectedUpdates:
 
     async def collect_changes(self, content: bytes, part: ChangesPart) -> None:
         """
-        Add pickled changes, for `end_changes` to install.
+        Add pickled changes, which `end_changes` installs.
 
         Raises:
-            WeightsError: They cannot be read, or are not the part that is to follow. What was received is deleted.
+            WeightsError: They cannot be read or are out of order. All received parts are deleted.
         """
         worker = await self._receiver_of_changes()
         await worker.remote.receiver.collect(content, part)
 
     async def end_changes(self, following: ChangesPart, version: PolicyVersion | None) -> UpdateResult:
         """
-        Install the changes that arrived, before the part that would follow; as `receive` otherwise.
+        Install the changes received so far, up to the part before `following`; otherwise as `receive`.
 
         Raises:
-            WeightsError: Others are held, or they do not fit. What was received is deleted.
-            StaleVersionError: They are not of the version served.
+            WeightsError: Other parts were received, or they do not fit. All received parts are deleted.
+            StaleVersionError: They do not change the served version.
         """
         return await self._install(await self._receiver_of_changes(), version, following)
 
@@ -100,7 +100,7 @@ class CollectedUpdates:
         End an update.
 
         Raises:
-            WeightsError: It was not complete. What was received is deleted, and the previous weights stay in use.
+            WeightsError: It was incomplete. The received tensors are deleted, and the previous weights stay in use.
         """
         for worker in await self._receiving():
             held = await worker.remote.receiver.drop()
@@ -131,10 +131,10 @@ class CollectedUpdates:
 
     async def _holding(self, group: str) -> PooledWorker:
         """
-        Return the worker that is in process groups.
+        Return the worker that has joined process groups.
 
         Raises:
-            NotFoundError: None is.
+            NotFoundError: No worker has joined one.
         """
         if receiving := await self._receiving():
             return receiving[0]
@@ -142,7 +142,7 @@ class CollectedUpdates:
 
     async def _receiver(self) -> PooledWorker:
         """
-        Return the worker that receives, or the one that is to, which is the same at every gateway.
+        Return the current receiver, or the worker to choose as one, which is the same at every gateway.
 
         Raises:
             UnavailableError: No worker is available.
@@ -156,11 +156,11 @@ class CollectedUpdates:
 
     async def _receiver_of_changes(self) -> PooledWorker:
         """
-        As `_receiver`. Two workers hold tensors if one of them was out of reach meanwhile: nothing says which parts are
-        of the same update.
+        Return the receiver of changes, as `_receiver`. Two workers hold tensors if one was unreachable meanwhile; their
+        parts cannot be told apart by update.
 
         Raises:
-            WeightsError: So it is. What they held is deleted.
+            WeightsError: Two workers hold tensors. Both sets are deleted.
         """
         receiving = await self._receiving()
         if len(receiving) > 1:
@@ -171,7 +171,7 @@ class CollectedUpdates:
         return await self._receiver()
 
     async def _receiving(self) -> list[PooledWorker]:
-        """Return the workers that receive: one, as a rule. It may just have begun, through another gateway."""
+        """Return the workers that are receiving, normally one. Another gateway may have just chosen it."""
         if not any(map(_receives, self._pool.workers)):
             await self._pool.refresh(REFRESH_S)
         return [worker for worker in self._pool.workers if _receives(worker)]

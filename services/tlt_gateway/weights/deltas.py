@@ -1,4 +1,4 @@
-"""Changes of weights, made whole by a worker that serves what they change."""
+"""Applies changes of weights: a worker that serves the base version makes them whole."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,15 +23,14 @@ async def folded(
     """
     Receive changes of a release, or let a worker read them from `uri`; yield the whole weights as they arrive.
 
-    A worker folds them into the weights it serves: every worker has these in files, wherever they were published;
-    gateways may not. What comes back is an update like any other: workers that join later, and gateways that restart,
-    know of no changes.
+    A worker folds the changes into the weights it serves, which every worker has in files; gateways may not. The result
+    is an ordinary update, so that workers that join later and gateways that restart need no changes.
 
     Raises:
         WeightsError: The changes are malformed, or do not fit the release.
         WeightsUnreadableError: No worker can read them.
         StaleVersionError: No worker serves the release any more.
-        UnavailableError: None that does is available.
+        UnavailableError: No such worker is available.
     """
     if uri is not None:
         yield _whole(pool, base, uri, None)
@@ -46,10 +45,10 @@ async def folded(
 
 def require_base(base: PolicyVersion, served: ReleaseId) -> None:
     """
-    Check that changes are of the version served.
+    Check that changes are based on the served version.
 
     Raises:
-        StaleVersionError: They are not.
+        StaleVersionError: They are based on another version.
     """
     if base != served.version:
         raise StaleVersionError(

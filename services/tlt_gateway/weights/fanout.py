@@ -31,11 +31,11 @@ REFRESH_S = 2.0
 
 class WeightsFanout:
     """
-    Keep all workers that accept requests at one release.
+    Keeps all workers that accept requests at the same release.
 
-    Which release that is, the workers say: the greatest that any of them serves. Gateways therefore agree without
-    talking to each other or to the coordinator, and one that restarts finds what is served. Updates through one gateway
-    are applied one after the other; workers join concurrently, and an update does not wait for them.
+    That release is the greatest that any worker serves. Gateways therefore agree without contacting each other or the
+    coordinator, and a gateway that restarts finds the served release. Updates through one gateway are applied one after
+    the other; workers join concurrently, and an update does not wait for them.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class WeightsFanout:
         """
         Args:
             pool: The workers.
-            store: Where releases are kept.
+            store: Storage of releases.
             straggler_s: Seconds to wait for the remaining workers.
-            over: Called after every update with its version, the loop time of its beginning, and the number of workers
-                that switched; None: it failed.
+            over: Called after every update with its version, the loop time at which it began, and the number of workers
+                that switched, or None if it failed.
         """
         self._pool = pool
         self._store = store
@@ -69,7 +69,7 @@ class WeightsFanout:
         """Set once it is known what an earlier process served; until then no worker is admitted and none updated."""
 
     async def run(self) -> Never:
-        """Recover what an earlier process served, then run until cancelled."""
+        """Recover the release that an earlier process served, then run until cancelled."""
         if recovered := await on_disk(self._store.recover):
             log.info("release_recovered", policy_version=recovered.id.version, uri=recovered.uri)
             self._serve(recovered)
@@ -84,13 +84,13 @@ class WeightsFanout:
 
     async def update(self, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> UpdateResult:
         """
-        Install weights on all workers that can take them. Once all tensors were received, cancelling the call has no
-        effect. Repeating an update has none either, even through another gateway.
+        Install weights on all workers that can take them. Once all tensors have been received, cancelling the call has
+        no effect. Repeating an update has none either, even through another gateway.
 
         Raises:
             InvalidRequestError: The version is not above the served one, which has other weights, or the stream is
                 inconsistent.
-            StaleVersionError: Another update of the same version, or of a higher one, won.
+            StaleVersionError: Another update of the same or a higher version won.
             WeightsError: Tensors are malformed, or a worker, named in the message, refused them. The previous weights
                 stay in use.
             UnavailableError: No worker is available.
@@ -110,10 +110,10 @@ class WeightsFanout:
 
     async def require_base(self, base: PolicyVersion) -> None:
         """
-        Check that changes are of the version served, before they are received.
+        Check that changes are based on the served version, before they are received.
 
         Raises:
-            StaleVersionError: They are not; the message names both versions.
+            StaleVersionError: They are based on another version; the message names both.
         """
         await self._refresh()
         require_base(base, self._release.id)
@@ -149,7 +149,7 @@ class WeightsFanout:
         return await self._streamed(release, incoming, tensors)
 
     async def _refresh(self) -> None:
-        """Learn what is served, which may have been published through another gateway."""
+        """Refresh the served release, which may have been published through another gateway."""
         await self._recovered.wait()
         await self._pool.refresh(REFRESH_S)
         for worker in self._pool.workers:
@@ -159,7 +159,7 @@ class WeightsFanout:
     async def _changed(
         self, release: ReleaseId, version: PolicyVersion, uri: str | None, changes: AsyncIterator[TensorChunk]
     ) -> int:
-        """Install the served weights with changes. What workers receive, and what is kept, are whole weights."""
+        """Install the served weights with changes applied. Workers receive, and the store keeps, whole weights."""
         base = self._release.id
         require_base(version, base)
         if release.version == base.version:
@@ -177,7 +177,7 @@ class WeightsFanout:
         return await self._changes.do(lambda: self._install(Release(id=release, uri=uri)))
 
     async def _compared(self, release: ReleaseId, incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> int:
-        """Accept an update of the served version under another key if its tensors are the served ones."""
+        """Accept an update of the served version under another key if its tensors equal the served ones."""
         try:
             await received(incoming, tensors)
         finally:
@@ -194,7 +194,7 @@ class WeightsFanout:
         *,
         base: ReleaseId | None = None,
     ) -> int:
-        """Receive tensors while the workers receive them, too."""
+        """Receive tensors while passing them on to the workers."""
         arriving = Release(id=release, spool=incoming.locked, log=incoming.log, shared=self._store.shared, base=base)
         try:
             async with asyncio.TaskGroup() as group:
@@ -236,7 +236,7 @@ class WeightsFanout:
         return len(committed)
 
     async def _keep(self) -> Never:
-        """Make each release recoverable after it is served: the trainer need not wait for the disk."""
+        """Make each release recoverable after it is served, so that the trainer does not wait for the disk."""
         while True:
             release = await self._to_keep.get()
             try:
@@ -250,14 +250,15 @@ class WeightsFanout:
                 kept.remove()
 
     def _adopt(self, info: WorkerInfo) -> None:
-        """Serve what a worker serves if it is newer: published through another gateway, or this one before it
+        """
+        Adopt a newer release that a worker serves, published through another gateway or by this one before it
         restarted.
         """
         if info.served.id > self._release.id and info.served.id not in self._installing:
             self._serve(Release(id=info.served.id, uri=info.served.uri))
 
     def _serve(self, release: Release) -> None:
-        """Make this the release of the fleet; workers at an older one stop accepting requests."""
+        """Set the fleet's release. Workers at an older one stop accepting requests."""
         self._previous.remove()
         self._previous, self._release = self._release, release
         self._pool.served = release.id
@@ -268,7 +269,7 @@ class WeightsFanout:
                 self._pool.behind(worker, worker.info)
 
     def _forget_refused(self) -> None:
-        """Return to the workers' own weights if they refuse a release that only an earlier process served."""
+        """Fall back to the workers' own weights if they refuse a release that only an earlier process served."""
         serving = any(worker.info and worker.info.served.id == self._release.id for worker in self._pool.workers)
         if self._release.recovered and not serving:
             log.warning("recovered_release_refused", policy_version=self._release.id.version)

@@ -1,4 +1,4 @@
-"""Workers that are brought to the served release, each on its own."""
+"""Brings workers to the served release, each independently."""
 
 import random
 
@@ -25,7 +25,7 @@ class Joins:
         self._running = Blocks()
 
     def supersede(self) -> None:
-        """End all joins: another release is served. The pool passes their workers to `join` again."""
+        """End all joins, since another release is served. The pool passes their workers to `join` again."""
         self._running.end()
 
     async def join(self, worker: PooledWorker, release: Release) -> WorkerInfo | None:
@@ -59,7 +59,7 @@ class Joins:
         return info
 
     async def _bring_forward(self, worker: PooledWorker, release: Release) -> bool:
-        """Stage and commit the release; return False if it cannot be had from anywhere."""
+        """Stage and commit the release; return False if no source can provide it."""
         if not await self._stage(worker, release):
             return False
         await worker.remote.commit(release.id)

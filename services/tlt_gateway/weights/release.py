@@ -1,4 +1,4 @@
-"""The served weights: their identity, and their source for workers that join later."""
+"""The served weights: their identity, and a source for workers that join later."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A release and what this gateway has of it: a URI, a spool, or neither if it was published elsewhere."""
+    """A release and its local copy: a URI, a spool, or neither if it was published through another gateway."""
 
     id: ReleaseId
     uri: str | None = None
     """Source published by the trainer. It must remain unchanged until the next update."""
     spool: LockedDirectory | None = None
-    """Directory with the tensors streamed to this gateway, or only with the manifest."""
+    """Directory with the tensors streamed to this gateway, or with the manifest only."""
     log: PieceLog | None = None
-    """The pieces of the spool, which may still be arriving."""
+    """Pieces of the spool, which may still be arriving."""
     shared: bool = False
     """Whether workers can read the spool's directory."""
     base: ReleaseId | None = None
-    """The release that workers must serve when they switch, since the weights were made of it; None: any."""
+    """The release that workers must serve when they switch, since the weights were derived from it; None for any."""
     recovered: bool = False
     """Whether the spool was left by an earlier process."""
 
     @property
     def served(self) -> ServedRelease:
-        """Description as workers report it."""
+        """The release as workers report it."""
         return ServedRelease(id=self.id, uri=self.source)
 
     @property
@@ -47,7 +47,7 @@ class Release:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether workers receive the tensors, from each other or from this gateway."""
+        """Whether workers receive the tensors from each other or from this gateway."""
         return self.log is not None and not self.shared
 
     def order(self, *peers: str, joining: bool = False) -> StageOrder:
@@ -57,15 +57,15 @@ class Release:
         )
 
     def direct(self, *, joining: bool = False) -> tuple[StageOrder, AsyncIterator[TensorChunk]] | None:
-        """Return the order and tensors with which this gateway itself provides the release; None if it has none."""
+        """Return the order and tensors with which this gateway provides the release, or None if it has none."""
         if self.log is None:
             return None
         return StageOrder(release=self.id, joining=joining, base=self._base(joining=joining)), self.log.follow()
 
     async def staged_by_link(self, worker: PooledWorker, *, joining: bool = False) -> Staged | None:
         """
-        Let a worker on this machine stage the release by linking this gateway's file; return None if it has to receive
-        the tensors instead.
+        Let a worker on this machine stage the release by linking this gateway's file; return None if the worker must
+        receive the tensors instead.
 
         Raises:
             TltError: As for `RemoteWorker.stage`.
@@ -87,7 +87,7 @@ class Release:
             self.spool.remove()
 
     def _base(self, *, joining: bool) -> ReleaseId | None:
-        """Workers that join are behind; the weights are whole, whatever they serve."""
+        """Return the base, or None for joining workers: they are behind and need the whole weights."""
         return None if joining else self.base
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""Releases on disk, so that a gateway that restarts can bring workers forward."""
+"""Releases on disk, from which a restarted gateway brings workers forward."""
 
 import json
 import os
@@ -55,7 +55,7 @@ class ReleaseStore:
         return await Spool.begin(self.directory, max_bytes=self.limit()[0])
 
     def limit(self) -> tuple[int, str]:
-        """Return the maximum size of the next weights in bytes, and where it comes from."""
+        """Return the maximum size of the next weights in bytes and the reason for the limit."""
         bounds = [(self._max_bytes, "on any volume")]
         if (fitted := fitting(self._max_bytes, volume_bytes=self._volume_bytes)) < self._max_bytes:
             bounds.append((fitted, f"half of the volume of {self.directory} (spool_bytes)"))
@@ -66,10 +66,10 @@ class ReleaseStore:
 
     def require_space(self, size_bytes: int) -> None:
         """
-        Check that announced weights fit.
+        Check that announced weights fit the volume.
 
         Raises:
-            WeightsError: They do not; the message has both figures.
+            WeightsError: They do not fit; the message has both sizes.
         """
         limit, why = self.limit()
         if size_bytes > limit:
@@ -80,7 +80,7 @@ class ReleaseStore:
             )
 
     def recover(self) -> Release | None:
-        """Take over what processes that have ended left here: return the greatest release, delete the rest."""
+        """Take over the spools of processes that have ended: return the greatest release and delete the others."""
         found: Release | None = None
         for locked in abandoned(self.directory):
             release = self._read(locked)

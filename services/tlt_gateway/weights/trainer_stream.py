@@ -1,4 +1,4 @@
-"""What a trainer streams, under the names that checkpoints have."""
+"""Tensors that a trainer streams, renamed to the names in checkpoints."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from tlt_common.weights.spool import IDLE_S, Spool
 
 async def received(incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> None:
     """
-    Receive tensors to the end of the stream, and complete the file.
+    Receive tensors until the stream ends and complete the file.
 
     Raises:
         UnavailableError: No tensor arrived for `IDLE_S` seconds.
@@ -25,10 +25,10 @@ async def received(incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> None
 
 async def require_alone(uri: str, tensors: AsyncIterator[TensorChunk]) -> None:
     """
-    Check that an update names a source, and has no tensors beside it.
+    Check that an update that names a source has no tensors.
 
     Raises:
-        InvalidRequestError: It does not, or has.
+        InvalidRequestError: The source is missing, or there are tensors.
     """
     async for _ in tensors:
         raise InvalidRequestError(
@@ -40,10 +40,10 @@ async def require_alone(uri: str, tensors: AsyncIterator[TensorChunk]) -> None:
 
 async def plainly_named(tensors: AsyncIterator[TensorChunk]) -> AsyncIterator[TensorChunk]:
     """
-    Yield tensors without wrappers' prefixes.
+    Yield tensors with the prefixes of wrappers removed from their names.
 
     Raises:
-        WeightsError: Two tensors differ only in those.
+        WeightsError: Two names differ only in their prefix.
     """
     given: dict[str, str] = {}
     async for chunk in tensors:

@@ -1,5 +1,5 @@
 """
-The two phases of an update: all workers stage the weights, then all switch, and none waits long for the slowest.
+The two phases of an update: all workers stage the weights, then all switch. The slowest workers are left behind.
 
 Only a refusal of the weights themselves, or another update that wins, stops an update. A worker that is unreachable,
 late, or cannot read or store the weights is left behind, and joins later.
@@ -37,7 +37,7 @@ async def install(
     pool: WorkerPool, release: Release, incoming: Spool | None, *, straggler_s: float
 ) -> tuple[Release, dict[PooledWorker, WorkerInfo]]:
     """
-    Update all workers to a release; return it with its digest, and the workers that switched with their new state.
+    Update all workers to a release. Return it with its digest, and the workers that switched with their new state.
 
     Args:
         pool: The workers.
@@ -68,7 +68,10 @@ async def install(
 async def _stage(
     pool: WorkerPool, release: Release, incoming: Spool | None, straggler_s: float
 ) -> tuple[str, list[PooledWorker]]:
-    """Stage the weights; return their digest and the workers that did. If one refuses them, discard them everywhere."""
+    """
+    Stage the weights; return their digest and the workers that staged them. If one refuses them, discard them
+    everywhere.
+    """
     workers = _participants(pool)
     if not workers:
         raise UnavailableError("no worker is available for the weights update")
@@ -95,7 +98,7 @@ async def _stage(
 
 
 def _participants(pool: WorkerPool) -> list[PooledWorker]:
-    """Return the workers that serve requests. One that is joining would delay all; it is brought forward later."""
+    """Return the workers that serve requests. A joining worker would delay all others; it is brought forward later."""
     answering = [worker for worker in pool.workers if worker.answers]
     return [worker for worker in answering if worker.state is not PooledState.BEHIND] or answering
 
@@ -120,7 +123,7 @@ def _leave_behind(pool: WorkerPool, outcomes: Mapping[PooledWorker, object], *, 
 
 
 def _vetoes(error: TltError) -> bool:
-    """Return whether an error says something of the weights or the update, rather than of one worker."""
+    """Return whether an error concerns the weights or the update rather than one worker."""
     if isinstance(error, WeightsUnreadableError):
         return False
     return isinstance(error, WeightsError | InvalidRequestError | StaleVersionError)
@@ -144,8 +147,8 @@ async def each(
     """
     Call all workers; return the result or error of each.
 
-    Once the first call has succeeded, the others get as long again as it took, at least `straggler_s` seconds. Then
-    they are cancelled, and their error is UnavailableError. An error that `vetoes` cancels them at once.
+    Once the first call has succeeded, the others have the same time again, at least `straggler_s` seconds. Then they
+    are cancelled with UnavailableError. An error that `vetoes` cancels them at once.
     """
     loop = asyncio.get_running_loop()
     started_s, deadline_s = loop.time(), float("inf")
@@ -180,8 +183,8 @@ class _Chain:
     One release and the workers that are to stage it.
 
     Workers that share a file system with the gateway link its file. Otherwise the gateway sends tensors to the first
-    worker only; every other one fetches them from its predecessors, the nearest first, or links a
-    predecessor's file. A worker that cannot, or whose predecessors have all failed, receives them from the gateway.
+    worker only; every other one fetches them from its predecessors, the nearest first, or links a predecessor's file. A
+    worker that cannot, or whose predecessors have all failed, receives them from the gateway.
     """
 
     def __init__(self, release: Release, workers: Sequence[PooledWorker]) -> None:
@@ -193,7 +196,7 @@ class _Chain:
 
     @property
     def workers(self) -> list[PooledWorker]:
-        """The workers, in the order of the chain."""
+        """The workers in the order of the chain."""
         return self._workers
 
     async def stage(self, worker: PooledWorker) -> Staged:
@@ -224,7 +227,7 @@ class _Chain:
         return await worker.remote.stage(*direct)
 
     async def _from_peers(self, worker: PooledWorker, before: Sequence[PooledWorker]) -> Staged | None:
-        """Stage the release from predecessors; return None if that failed or all of them have."""
+        """Stage the release from predecessors; return None if every attempt failed."""
         order = self._release.order(*(peer.address for peer in reversed(before)))
         async with asyncio.TaskGroup() as group:
             alone = group.create_task(self._until_failed(before), name=f"predecessors of {worker.name}")

@@ -1,5 +1,5 @@
 """
-The workers as a gateway sees them: found, watched, called.
+The workers as a gateway sees them: discovery, health and calls.
 
 Others use `WorkerPool`, `PooledWorker`, `routing` and `ResponseStream`.
 """

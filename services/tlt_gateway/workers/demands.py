@@ -1,4 +1,4 @@
-"""What a gateway tells a worker it watches: how many requests it would send."""
+"""Demand messages: how many requests a gateway would send to a worker it watches."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +14,7 @@ SHARED_PACE_S = 0.1
 
 class Demands:
     """
-    The messages of one watch. A demand above the granted slots is told at once, any other change within `PACE_S`.
+    The messages of one watch. A demand above the granted slots is sent at once, any other change within `PACE_S`.
 
     Args:
         demand: Returns the requests running on the worker and queued here; it need not exceed the worker's slots.
@@ -37,18 +37,18 @@ class Demands:
         return self._serial
 
     def granted(self, slots: int, *, shared: bool) -> None:
-        """Note the granted slots, and whether other gateways have a share too."""
+        """Record the granted slots and whether other gateways have a share."""
         self._slots, self._shared = slots, shared
         self.changed()
 
     def changed(self) -> None:
-        """Note that the demand may have changed. Cheap enough to be called for every request."""
+        """Record that the demand may have changed. Cheap enough to call for every request."""
         demand = self._demand()
         if demand > self._slots and demand != self._told:
             self._urgent.set()
 
     def ask(self) -> int:
-        """Send a message now, which the worker answers at once; return the serial of the answer to wait for."""
+        """Send a message now, which the worker answers immediately; return the serial of the answer to wait for."""
         self._urgent.set()
         return self._serial + 1
 

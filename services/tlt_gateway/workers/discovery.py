@@ -1,5 +1,5 @@
 """
-Worker discovery: through the coordinator, and without it by a DNS name and the list kept from earlier.
+Worker discovery through the coordinator, and without it through a DNS name and a saved list.
 
 While the coordinator is unreachable, the pool keeps the known workers.
 """
@@ -49,7 +49,7 @@ class KnownWorkers:
         """
         Use the addresses in the file unless a source has reported, then keep what the sources report, until cancelled.
 
-        A damaged file is ignored; one on a volume that hangs is waited for here alone.
+        A damaged file is ignored. A hanging volume blocks only this task.
         """
         seen = self._changed.count
         if self._file is not None and (addresses := await on_disk(_read, self._file)) and not self._sources:
@@ -61,7 +61,7 @@ class KnownWorkers:
                 await on_disk(_write, self._file, self._shown)
 
     def report(self, source: str, addresses: Iterable[str]) -> None:
-        """Set the addresses that a source lists now."""
+        """Set the addresses that a source lists."""
         self._sources[source] = frozenset(addresses)
         known = frozenset().union(*self._sources.values())
         if known != self._shown:

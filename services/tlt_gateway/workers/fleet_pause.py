@@ -1,4 +1,4 @@
-"""The pause of a fleet as one gateway knows it: what all agree on, and when it ends by itself."""
+"""The fleet's pause as one gateway knows it: the agreed state and its expiry."""
 
 import asyncio
 import math
@@ -11,12 +11,12 @@ from tlt_common.weights.update_key import rising
 
 class FleetPause:
     """
-    Of two pauses, the one with the higher epoch holds, wherever it was made. Gateways tell each other through the
-    workers, which keep the latest one, so a gateway that restarts, or that a call did not reach, learns of it.
+    Of two pauses, the one with the higher epoch holds, whichever gateway made it. Workers keep the latest pause and
+    report it, so that a gateway that restarts or missed a call learns of it.
 
     Args:
         max_s: Seconds for which a pause holds unless it is renewed; None means until it is ended.
-        changed: Called whenever the pause has begun, ended or expired, with whether it expired.
+        changed: Called whenever the pause begins, ends or expires, with whether it expired.
     """
 
     def __init__(self, max_s: float | None, changed: Callable[[bool], None]) -> None:
@@ -28,7 +28,7 @@ class FleetPause:
 
     @property
     def current(self) -> Pause:
-        """The pause now."""
+        """The current state of the pause."""
         left_s = self._until_s - asyncio.get_running_loop().time() if self._until_s else 0.0
         return Pause(epoch=self._epoch, left_s=max(0.0, left_s))
 
@@ -48,7 +48,7 @@ class FleetPause:
         return self.current
 
     def hear(self, pause: Pause) -> None:
-        """Take over a pause, or the end of one, that another gateway made later than what is known here."""
+        """Adopt a pause, or the end of one, from another gateway if it is newer than the known one."""
         if pause.epoch > self._epoch:
             self._set(pause.epoch, pause.left_s)
 

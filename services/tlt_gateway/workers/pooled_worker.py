@@ -1,4 +1,4 @@
-"""The gateway's view of one worker, and the metrics of their states."""
+"""The gateway's view of one worker, and metrics of worker states."""
 
 import asyncio
 from collections import Counter
@@ -110,7 +110,7 @@ class PooledWorker:
         return now_s - self.heard_at_s
 
     def candidate(self) -> Candidate | None:
-        """Return the worker as a routing candidate; None unless it is ready, and has its devices."""
+        """Return the worker as a routing candidate, or None unless it is ready and has its devices."""
         if self.info is None or self.state is not PooledState.READY or self.info.released:
             return None
         return Candidate(
@@ -142,7 +142,7 @@ class WorkerStates:
         return self._counts[state]
 
     def change(self, former: PooledState | None, state: PooledState | None) -> None:
-        """Count a worker's change of state; None: it is new, or gone."""
+        """Count a worker's change of state. None stands for a worker that is new or gone."""
         for one, change in ((former, -1), (state, 1)):
             if one is not None:
                 self._counts[one] += change
@@ -151,5 +151,5 @@ class WorkerStates:
 
 
 def count_lost(evidence: str) -> None:
-    """Count a worker that was lost because a call failed (`call`), its reports ended (`watch`), or by `silence`."""
+    """Count a lost worker by cause: a failed call (`call`), ended reports (`watch`) or `silence`."""
     metrics.GATEWAY_LOST_WORKERS.labels(evidence=evidence).inc()

@@ -1,4 +1,4 @@
-"""Calls to the worker that receives what a trainer broadcasts or pickles. Each raises the worker's TltError."""
+"""Calls to the worker that receives tensors from a trainer. Each raises the worker's TltError."""
 
 from collections.abc import AsyncGenerator
 
@@ -24,36 +24,36 @@ class RemoteReceiver:
         self._stub = wire.Stub(channel)
 
     async def join(self, member: GroupMember) -> None:
-        """Let the worker join a process group; wait until the group is complete."""
+        """Make the worker join a process group; wait until the group is complete."""
         with translated():
             await self._stub.JoinGroup(transfer.group_to_pb(member))
 
     async def leave(self, name: str) -> None:
-        """Let the worker leave a process group."""
+        """Make the worker leave a process group."""
         with translated():
             await self._stub.LeaveGroup(wire.pb.LeaveGroupRequest(name=name), timeout=CALL_S)
 
     async def receive(self, broadcast: Broadcast) -> Collected:
-        """Let the worker receive a broadcast; return what it has collected."""
+        """Make the worker receive a broadcast; return the tensors collected so far."""
         with translated():
             answer = await self._stub.ReceiveTensors(transfer.broadcast_to_pb(broadcast))
         return transfer.collected_from_pb(answer.collected)
 
     async def collect(self, content: bytes, part: ChangesPart | None = None) -> Collected:
-        """Let the worker read pickled tensors, a part of changes perhaps; return what it has collected."""
+        """Send pickled tensors to the worker, possibly a part of changes; return the tensors collected so far."""
         with translated():
             answer = await self._stub.CollectTensors(iter(transfer.content_to_pb(content, part)), timeout=COLLECT_S)
         return transfer.collected_from_pb(answer.collected)
 
     async def collected(self, following: ChangesPart | None) -> AsyncGenerator[TensorChunk, None]:
-        """Yield what the worker has collected; `following` is the part that would be the next, if they are changes."""
+        """Yield the collected tensors. For changes, `following` is the number of the next part."""
         request = wire.pb.FetchCollectedRequest(next=transfer.part_to_pb(following))
         async with received(self._stub.FetchCollected(request)) as messages:
             async for message in messages:
                 yield wire.tensor_from_pb(message.tensor)
 
     async def drop(self) -> Collected:
-        """Let the worker delete what it has collected; return what it was."""
+        """Make the worker delete the collected tensors; return a description of them."""
         with translated():
             answer = await self._stub.DropCollected(wire.pb.DropCollectedRequest(), timeout=CALL_S)
         return transfer.collected_from_pb(answer.collected)

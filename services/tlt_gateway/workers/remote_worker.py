@@ -33,8 +33,9 @@ class RemoteWorker:
     One worker, over a channel that reconnects automatically.
 
     Attributes:
-        received: Messages received in streams, of responses and of the watch. While it rises, the worker lives.
-        receiver: Its side of process groups of trainers.
+        received: Number of messages received in the streams of responses and of the watch. While it rises, the worker
+            is alive.
+        receiver: Its interface for trainers' process groups.
     """
 
     def __init__(self, channel: grpc.aio.Channel, *, stage_s: float) -> None:
@@ -68,8 +69,8 @@ class RemoteWorker:
 
     async def abort(self, request_ids: Iterable[RequestId], *, owner: str) -> set[RequestId]:
         """
-        Abort all attempts at an owner's requests, also those of other gateways, or single attempts; return the ids of
-        those that were running.
+        Abort all attempts at an owner's requests, including those of other gateways, or single attempts; return the ids
+        of those that were running.
         """
         with translated():
             request = wire.pb.AbortRequest(request_ids=request_ids, owner=owner)
@@ -77,14 +78,14 @@ class RemoteWorker:
         return {RequestId(request_id) for request_id in answer.request_ids}
 
     async def announce(self, owner: str, prompts: Sequence[Prompt], samples: int) -> None:
-        """Replace the prompts that an owner has announced at this worker, each for so many responses."""
+        """Replace the prompts that an owner has announced at this worker, each with a number of responses."""
         # In a thread, between whose steps the event loop runs: there may be thousands of prompts.
         request = await asyncio.to_thread(wire.announced_to_pb, owner, prompts, samples)
         with translated():
             await self._stub.Announce(request, timeout=CALL_S)
 
     async def take_kept(self, key: str) -> TokenChunk | None:
-        """Return what the worker keeps of a response whose stream broke, and let it keep that no longer."""
+        """Return the tokens that the worker kept of a response whose stream broke, and release them."""
         with translated():
             answer = await self._stub.TakeKept(wire.pb.TakeKeptRequest(key=key), timeout=CALL_S)
         return wire.kept_from_pb(answer)
@@ -96,7 +97,7 @@ class RemoteWorker:
         self._responses.give_up(why)
 
     async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart] | None = None) -> Staged:
-        """Let the worker fetch and check weights; `parts` follow the order unless it names another source."""
+        """Make the worker fetch and check weights; `parts` follow the order unless it names another source."""
 
         async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
             yield wire.stage_to_pb(order)
@@ -110,7 +111,7 @@ class RemoteWorker:
     async def fold(
         self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk] | None
     ) -> AsyncGenerator[TensorChunk, None]:
-        """Yield the whole weights of a release that the worker serves, with changes: these, or those at `uri`."""
+        """Yield the whole weights of a release the worker serves, with changes applied: these, or those at `uri`."""
 
         async def messages() -> AsyncIterator[wire.pb.FoldWeightsRequest]:
             yield transfer.base_to_pb(base, uri)
@@ -123,24 +124,24 @@ class RemoteWorker:
                 yield wire.tensor_from_pb(part.tensor)
 
     async def commit(self, release: ReleaseId) -> None:
-        """Let the worker switch to the staged weights."""
+        """Make the worker switch to the staged weights."""
         async with self._until_given_up():
             request = wire.pb.CommitWeightsRequest(policy_version=release.version, release=wire.release_to_pb(release))
             await self._stub.CommitWeights(request, timeout=self._stage_s)
 
     async def discard(self, release: ReleaseId) -> None:
-        """Let the worker discard the staged weights."""
+        """Make the worker discard the staged weights."""
         with translated():
             request = wire.pb.DiscardWeightsRequest(policy_version=release.version, release=wire.release_to_pb(release))
             await self._stub.DiscardWeights(request, timeout=CALL_S)
 
     async def release_memory(self, tags: Iterable[str]) -> None:
-        """Let the worker give its devices to an RL trainer."""
+        """Make the worker release its devices to an RL trainer."""
         async with self._until_given_up():
             await self._stub.ReleaseMemory(wire.pb.ReleaseMemoryRequest(tags=tags), timeout=self._stage_s)
 
     async def resume_memory(self, tags: Iterable[str]) -> None:
-        """Let the worker take its devices back."""
+        """Make the worker take its devices back."""
         async with self._until_given_up():
             await self._stub.ResumeMemory(wire.pb.ResumeMemoryRequest(tags=tags), timeout=self._stage_s)
 

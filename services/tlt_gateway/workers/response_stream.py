@@ -11,11 +11,11 @@ from tlt_common.errors import AbortedError, TltError, UnavailableError
 
 class ResponseStream:
     """
-    What has arrived of a response is merged until it is read, so that a slow reader holds a few bytes per token and
-    nobody waits for it.
+    Merges the chunks of a response until they are read. A slow reader holds a few bytes per token and blocks nobody.
 
     Args:
-        running: Entered while the response is read: starts the request, and hangs up unless the response is complete.
+        running: Context held while the response is read. Starts the request, and hangs up unless the response is
+            complete.
     """
 
     def __init__(self, running: Callable[["ResponseStream"], AbstractContextManager[None]]) -> None:

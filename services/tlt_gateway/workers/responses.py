@@ -1,4 +1,4 @@
-"""All responses of one worker to this gateway. They share one call, which is opened again when it breaks."""
+"""All responses of one worker to this gateway, over one call that is reopened when it breaks."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -35,7 +35,7 @@ class Responses:
         self._given_up: UnavailableError | None = None
 
     def generate(self, prompt: Prompt) -> ResponseStream:
-        """Return the response to a prompt whose id no other running request of the worker has."""
+        """Return the response to a prompt. Its id must be unique among the worker's running requests."""
         return ResponseStream(lambda stream: self._running_as(prompt, stream))
 
     def give_up(self, why: str) -> None:
@@ -59,7 +59,7 @@ class Responses:
                 self._lose_all(error or HungUpError("this gateway stopped following the worker"))
 
     async def _exchange(self, first: Start | HangUp, requests: Requests) -> UnavailableError:
-        """Open a call and pass on what it brings; return why it ended."""
+        """Open a call and deliver its messages; return why it ended."""
         self._given_up = None
         call = self._call = self._stub.GenerateMany(_messages(first, requests))
         try:

@@ -1,4 +1,4 @@
-"""Routing: which worker gets the next request. Pure."""
+"""Routing: chooses the worker for the next request. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Candidate:
     """Requests of other gateways, as last reported. They count towards `load` only: `slots` leaves room for them."""
     training: bool = False
     losses: int = 0
-    """Number of times it was lost; what it had cached before may be gone."""
+    """Number of times it was lost. Its earlier cache may be gone."""
 
     @property
     def running(self) -> int:
@@ -48,7 +48,7 @@ class Candidate:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more request would run at once instead of waiting in the engine."""
+        """Whether one more request would run immediately instead of waiting in the engine."""
         return self.assigned < self.slots
 
     @property
@@ -58,7 +58,7 @@ class Candidate:
 
 
 def serves(version: PolicyVersion, prompt: Prompt) -> bool:
-    """Whether a fleet at `version` may respond to a prompt, which may require a version."""
+    """Whether a fleet at `version` may answer a prompt, which may require a version."""
     required = prompt.policy_version
     return required is None or required == version or (prompt.is_continued and required < version)
 
@@ -102,7 +102,7 @@ class RoutingTable:
     @property
     def pack(self) -> int:
         """
-        Requests that a worker gets before the next one does, so that whole workers are left to training.
+        Number of requests that a worker gets before the next worker does, so that whole workers are left for training.
 
         0 spreads requests evenly.
         """
@@ -120,7 +120,7 @@ class RoutingTable:
         return self._workers.get(worker_id)
 
     def put(self, one: Candidate) -> None:
-        """Add a worker, or replace what was known of it."""
+        """Add or update a worker."""
         former = self._workers.get(one.worker_id)
         if former == one:
             return
@@ -148,11 +148,11 @@ class RoutingTable:
         affinity_tokens: int = 1,
     ) -> Candidate | None:
         """
-        Return a worker with room that has the prompt cached, else the least loaded one, or None if there is none.
+        Return a worker with room that has the prompt cached, otherwise the least loaded one, or None if all are full.
 
-        What is cached saves prefill, while every further request slows down those that run beside it: a worker may run
-        one request more than the least loaded one per `affinity_tokens` that it has cached. For what it has cached, a
-        worker is not taken from training.
+        Cached tokens save prefill, but each additional request slows down the others on the worker. A worker may
+        therefore run one more request than the least loaded one per `affinity_tokens` that it has cached. Cached tokens
+        alone do not take a worker from training.
 
         Args:
             version: Required policy version; None accepts any.
@@ -197,7 +197,7 @@ _Key: TypeAlias = tuple[float, bool, WorkerId]
 
 
 class _Order:
-    """Workers by a key, of which only the least is asked for: a heap whose outdated entries are passed over."""
+    """Workers ordered by a key, of which only the least is needed: a heap whose outdated entries are skipped."""
 
     def __init__(self) -> None:
         self._keys: dict[WorkerId, _Key] = {}

@@ -1,4 +1,4 @@
-"""Which workers are lost because they are silent, and which answer late when asked."""
+"""Detects workers that are lost because they are silent, or late to answer."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -17,10 +17,10 @@ log = get_logger(__name__)
 
 def lost_by_silence(silent_s: Mapping[Worker, float], limit_s: float | None) -> list[Worker]:
     """
-    Return the workers that hang, so that their requests have to move.
+    Return the workers that hang, whose requests must move.
 
-    Never all of them: a fleet that is silent altogether over open connections says something about the network or this
-    process, and there is nowhere to move to. Its connections close by gRPC's keepalive if it is gone.
+    Never returns all workers: if the whole fleet is silent over open connections, the cause is the network or this
+    process, and there is nowhere to move requests to. If the fleet is gone, gRPC's keepalive closes its connections.
 
     Args:
         silent_s: Seconds of silence of each worker in use, counted only while this process ran on schedule.
@@ -37,7 +37,7 @@ async def judge_silence(
     lose: Callable[[PooledWorker, str], None],
     limit_s: float | None,
 ) -> Never:
-    """Pass each worker that hangs to `lose`, with the reason, until cancelled."""
+    """Call `lose` with each worker that hangs and the reason, until cancelled."""
     async with aclosing(ScheduleClock().ticks()) as ticks:
         async for now_s in ticks:
             silent_s = {worker: worker.silent_for_s(now_s) for worker in workers() if worker.answers}

@@ -101,7 +101,7 @@ class WorkerPool:
 
     @property
     def absent_since_s(self) -> float | None:
-        """Loop time since which no worker has been ready, or behind and thus about to be; None while one is."""
+        """Loop time since which no worker has been ready or about to be; None while one is."""
         return self._absent_since_s
 
     def when_room(self, callback: Callable[[], None]) -> None:
@@ -109,17 +109,17 @@ class WorkerPool:
         self._on_room = callback
 
     def when_changed(self, callback: Callable[[PooledWorker], None]) -> None:
-        """Set the callback that is called whenever a worker has changed in what `PooledWorker.candidate` returns."""
+        """Set the callback for changes of what `PooledWorker.candidate` returns."""
         self._on_change = callback
 
     @property
     def finds_stop_strings(self) -> bool:
-        """Whether all workers do that have been heard: older ones would ignore them."""
+        """Whether all known workers support stop strings. Older ones would ignore them."""
         return all(worker.info.finds_stop_strings for worker in self.workers if worker.info is not None)
 
     @property
     def returns_routed_experts(self) -> bool:
-        """Whether all workers do that have been heard: another attempt may run on any of them."""
+        """Whether all known workers return routed experts. Another attempt may run on any of them."""
         return all(worker.info.returns_routed_experts for worker in self.workers if worker.info is not None)
 
     async def model(self, wait_s: float) -> WorkerInfo:
@@ -156,11 +156,11 @@ class WorkerPool:
             self._add(address)
 
     def share_pause(self, pause: FleetPause) -> None:
-        """Set the pause that workers are told, and that they tell."""
+        """Set the pause to exchange with workers."""
         self._pause = pause
 
     def tell_pause(self) -> None:
-        """Tell all workers of a pause that has changed."""
+        """Send a changed pause to all workers."""
         for worker in self._workers.values():
             worker.demands.ask()
 
@@ -182,7 +182,7 @@ class WorkerPool:
         return worker.info
 
     async def refresh(self, within_s: float) -> None:
-        """Ask all workers that answer for their state; wait for the reports, at most `within_s` seconds."""
+        """Ask all reachable workers for their state; wait at most `within_s` seconds for the reports."""
         await late([one for one in self.workers if one.answers], within_s)
 
     def ready(self, worker: PooledWorker, info: WorkerInfo) -> None:

@@ -1,4 +1,4 @@
-"""The file of collected responses: what is in it already, and how responses are added."""
+"""The file of collected responses: reads existing responses and adds new ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,16 @@ NUMBER, SAMPLE = "prompt", "sample"
 
 class CollectedResponses:
     """
-    A file of rollouts, a line each, to which responses are added as they finish. A torn last line is removed.
+    A file of rollouts, one per line, to which responses are added as they finish. A truncated last line is removed.
 
     Args:
         file: The file; it may be absent.
         prompts: All prompts, by number.
-        asked: What else determines the responses: the sampling parameters. Written to every line.
+        asked: Sampling parameters, which also determine the responses. Written to every line.
 
     Raises:
-        ConfigError: The file has responses to other prompts, or sampled otherwise, or cannot be read or written.
+        ConfigError: The file has responses to other prompts, or with other sampling parameters, or cannot be read or
+            written.
     """
 
     def __init__(self, file: Path, prompts: Sequence[tuple[int, ...]], asked: Mapping[str, float]) -> None:
@@ -53,7 +54,7 @@ class CollectedResponses:
         Write a response.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         assert self._stream  # noqa: S101 - entered
         line = {PROMPT: self._prompts[prompt], RESPONSE: list(token_ids), NUMBER: prompt, SAMPLE: sample, **self._asked}

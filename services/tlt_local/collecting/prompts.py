@@ -1,4 +1,4 @@
-"""A file of prompts: JSON lines with text, a conversation, or token ids."""
+"""Files of prompts: JSON lines with text, a conversation, or token ids."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ ACCEPTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """What turns prompts into token ids."""
+    """Converts prompts to token ids."""
 
     encode: Callable[[str], list[int]]
-    """Of text."""
+    """Encodes text."""
     chat: Callable[[list[dict[str, Any]]], list[int]]
-    """Of a conversation, with the beginning of the answer. Raises ValueError if it does not fit the template."""
+    """Encodes a conversation with the start of the answer. Raises ValueError if it does not fit the template."""
     vocab_size: int
 
 
 def tokenizer_of(model: Path) -> Tokenizer:
     """
-    Return the tokenizer of a checkpoint, with the gateway's code: prompts are encoded as those that come over HTTP.
+    Return the tokenizer of a checkpoint. Uses the gateway's code, so that prompts are encoded as over HTTP.
 
     Raises:
-        ConfigError: It has none.
+        ConfigError: The checkpoint has no tokenizer.
     """
     found = load_tokenizer(model)
     templates, special = sources_of(model), SpecialTokens.of(model).named

@@ -1,5 +1,5 @@
 """
-What `tlt up` is told, and the checks made before anything starts.
+Configuration of `tlt up`, and the checks made before anything starts.
 
-Others may use all of it.
+Other packages may use all of it.
 """

@@ -15,7 +15,7 @@ COMPONENTS = ("gateway", "coordinator", "worker", "cache", "tuner", "admin")
 
 
 def certificate_of(directory: Path | None, component: str) -> TlsSettings | None:
-    """Return the files of a component; None: no directory, so plain text."""
+    """Return the certificate files of a component, or None for plain text."""
     if directory is None:
         return None
     folder = directory.resolve() / component

@@ -1,4 +1,4 @@
-"""Model and drafter of a run, checked by their files before anything starts."""
+"""Checks the model and drafter of a run by their files before anything starts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,13 +19,14 @@ from tlt_worker.model.files import require_model
 
 def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any], gpus_each: int) -> None:
     """
-    Check that engines with these settings of their workers run the model, then the drafter, and then that they fit.
+    Check that engines with these worker settings support the model and the drafter, and that both fit into memory.
 
     Args:
         model: Directory of the model.
-        drafter: Path or URL of the drafter; empty: none. URLs are read by the workers, which have the clients for them.
+        drafter: Path or URL of the drafter; empty for none. URLs are read by the workers, which have the clients for
+            them.
         worker: Keys of `WorkerConfig`, nested or dotted.
-        gpus_each: GPUs of each worker; 0: engines run on the CPU.
+        gpus_each: GPUs per worker; 0 runs engines on the CPU.
 
     Raises:
         ConfigError: The files are incomplete or not supported, or memory is too small; the message says why and what is

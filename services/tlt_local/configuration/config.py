@@ -1,4 +1,4 @@
-"""Configuration of a run of the whole suite on one machine, and the checks made before anything starts."""
+"""Configuration of a run of the whole suite on one machine, and its checks before anything starts."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ REDIS_S = 3.0
 
 
 class StackOptions(Frozen):
-    """What applies to the run as a whole."""
+    """Options of the run as a whole."""
 
     workers: int | None = None
     """Workers to start, each with one engine. Null: as many as there are GPUs for; 2 on a machine without GPUs."""
@@ -58,7 +58,7 @@ class StackConfig(StackOptions):
 
     @property
     def drafter_uri(self) -> str:
-        """Absolute path or URL of the drafter; empty: none."""
+        """Absolute path or URL of the drafter; empty for none."""
         given = str(self.drafter or "")
         return given if not given or "://" in given else str(Path(given).resolve())
 
@@ -70,7 +70,7 @@ class StackConfig(StackOptions):
     @cached_property
     def placement(self) -> Placement:
         """
-        How many workers there are on this machine, and how many GPUs each has.
+        Number of workers on this machine, and GPUs per worker.
 
         Raises:
             ConfigError: There are too few GPUs, or the CUDA driver does not work.

@@ -1,4 +1,4 @@
-"""The file of `tlt up --config`, joined with the options of the command line."""
+"""The file of `tlt up --config`, merged with command-line options."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from tlt_local.configuration.settings import SERVICES, settings_of
 
 
 class UpFile(StackOptions):
-    """Keys of `tlt up --config FILE`: those of the run, and a section for each service."""
+    """Keys of `tlt up --config FILE`: options of the run, and a section per service."""
 
     model: Path | None = None
     """Directory of a Hugging Face checkpoint."""
@@ -37,7 +37,7 @@ class UpFile(StackOptions):
 
 def stack_config(file: Path | None, options: Mapping[str, Any], settings: Sequence[str]) -> StackConfig:
     """
-    Configure a run: defaults, then the file, then options of the command line that are not None.
+    Configure a run from defaults, the file, and command-line options that are not None, in rising precedence.
 
     Raises:
         ConfigError: A key is unknown, its value is invalid, or no model is given; the message says what is accepted.

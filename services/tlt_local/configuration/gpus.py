@@ -1,4 +1,4 @@
-"""How many workers, and how many GPUs for each. Decided before anything starts; Ray assigns the devices."""
+"""Number of workers and of GPUs per worker. Decided before anything starts; Ray assigns the devices."""
 
 import os
 from collections.abc import Mapping
@@ -18,25 +18,26 @@ WORKERS_ON_CPU = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Available:
-    """GPUs that Ray may assign."""
+    """GPUs that Ray can assign."""
 
     count: int = 0
     are_slices: bool = False
-    """Whether they are MIG slices, of which a process can use one."""
+    """Whether they are MIG slices. A process can use only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Workers of a run."""
+    """Placement of a run's workers."""
 
     workers: int
     gpus_each: int
-    """0: engines run on the CPU."""
+    """GPUs per worker; 0 runs engines on the CPU."""
 
 
 def available_gpus() -> Available:
     """
-    Return the GPUs visible to this process. MIG slices must be named by CUDA_VISIBLE_DEVICES: a process sees only one.
+    Return the GPUs visible to this process. MIG slices must be named by CUDA_VISIBLE_DEVICES, since a process sees only
+    one.
 
     Raises:
         ConfigError: See `tlt_worker.hardware.cuda.gpus`.
@@ -49,11 +50,11 @@ def available_gpus() -> Available:
 
 def placed(workers: int | None, wanted: int | None, worker: Mapping[str, Any], *, available: Available) -> Placement:
     """
-    Decide how many workers there are, and how many GPUs each gets.
+    Determine the number of workers and of GPUs per worker.
 
     Args:
-        workers: `--workers`; None: as many as the GPUs suffice for, or `WORKERS_ON_CPU`.
-        wanted: `--gpus-per-worker`; None: one per rank of an engine if the machine has GPUs, else 0.
+        workers: `--workers`; None for as many as the GPUs suffice for, or `WORKERS_ON_CPU`.
+        wanted: `--gpus-per-worker`; None for one per rank of an engine if the machine has GPUs, otherwise 0.
         worker: Settings of the workers.
         available: GPUs of this machine.
 

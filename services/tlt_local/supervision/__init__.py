@@ -1,5 +1,5 @@
 """
-The processes and files of a run, from their start until nothing is left of them.
+Supervises the processes and files of a run, from start to complete removal.
 
-Others may use all of it but `guard`, which is a program of its own.
+Other packages may use all of it except `guard`, which is a separate program.
 """

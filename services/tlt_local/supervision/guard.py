@@ -1,10 +1,10 @@
 """
-A process that cleans up after a run, also when `tlt up` is killed.
+Cleans up after a run, even if `tlt up` is killed.
 
-Run as `python -m tlt_local.supervision.guard TOKEN DIRECTORY`. A byte on standard input announces an orderly end; the
-end of input means that the owner has exited. The guard then kills every process that carries the token in its
-environment, with its descendants, removes their shared memory and the directory, and prints the names of the killed
-processes as JSON. It imports almost nothing but the standard library, so it takes 10 MB of memory.
+Run as `python -m tlt_local.supervision.guard TOKEN DIRECTORY`. A byte on standard input announces an orderly end; end
+of input means that the owner has exited. The guard then kills every process that carries the token in its environment,
+with its descendants, removes their shared memory and the directory, and prints the names of the killed processes as
+JSON. It imports little besides the standard library, so that it takes only 10 MB of memory.
 """
 
 import json

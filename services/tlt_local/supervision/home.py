@@ -33,7 +33,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The files of a run, and the token that marks its processes."""
+    """Files of a run, and the token that marks its processes."""
 
     directory: Path
     """Private and short: it holds unix sockets, whose paths are limited to 107 characters."""
@@ -48,7 +48,7 @@ class Home:
     def environment(self) -> Mapping[str, str]:
         """
         Environment variables of every process of the run. Temporary files of libraries are removed with the run, and so
-        is what they would write to a home directory that is missing or read-only: Ray does not start without one.
+        are files for a missing or read-only home directory, without which Ray does not start.
         """
         temporary = str(self.directory / "tmp")
         home = {} if os.access(os.path.expanduser("~"), os.W_OK | os.X_OK) else {"HOME": temporary}  # noqa: PTH111 - of a user that is unknown, Path raises
@@ -79,10 +79,10 @@ class Home:
 @asynccontextmanager
 async def guarded(data: Path | None) -> AsyncIterator[Home]:
     """
-    Create a home; at the end, or when this process dies, kill the processes of the run and remove it.
+    Create a home. At the end, or when this process dies, the run's processes are killed and the home is removed.
 
     Args:
-        data: Directory of files to keep; None: nothing is kept.
+        data: Directory of files to keep; None keeps nothing.
     """
     token = secrets.token_hex(8)
     # Not in TMPDIR, which may be long: Ray's sockets need 80 characters below it.

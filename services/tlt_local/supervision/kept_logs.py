@@ -1,4 +1,4 @@
-"""The logs of a start that failed, kept where the user can read them after the run's files are gone."""
+"""Keeps the logs of a failed start where the user can read them after the run's files are gone."""
 
 import shutil
 import tempfile
@@ -14,7 +14,7 @@ RAY = "ray"
 
 
 class KeptLogs:
-    """Copies the logs of one run if its start fails."""
+    """Copies the logs of a run if its start fails."""
 
     def __init__(self) -> None:
         self._at: Path | None = None
@@ -22,7 +22,7 @@ class KeptLogs:
 
     @contextmanager
     def unless_started(self, home: Home) -> Iterator[None]:
-        """Keep the logs if the block raises; those of a run with a directory of its own stay there."""
+        """Keep the logs if the block raises. Logs of a run with its own directory stay there."""
         try:
             yield
         except BaseException:
@@ -36,7 +36,7 @@ class KeptLogs:
             raise
 
     def shown(self, error: BaseException) -> BaseException:
-        """Return the error that ended the start, with where the logs are; unchanged if the start succeeded."""
+        """Return the error that ended the start, with the location of the logs; unchanged if the start succeeded."""
         if self._at is None:
             return error
         if isinstance(error, TltError):
@@ -45,7 +45,7 @@ class KeptLogs:
         return error
 
     def drop(self) -> None:
-        """Remove the copies: the start did not fail, it was cancelled."""
+        """Remove the copies, because the start was cancelled rather than failed."""
         if self._copies is not None:
             shutil.rmtree(self._copies, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Kills processes of a run whose event loop does not run: whoever started them starts them again."""
+"""Kills processes of a run whose event loop is blocked, so that their supervisors restart them."""
 
 import asyncio
 import os
@@ -30,28 +30,28 @@ than the probe."""
 
 @dataclass(slots=True, kw_only=True)
 class _Watched:
-    """One process, which may exit at any time."""
+    """A watched process, which may exit at any time."""
 
     pid: int
     handle: int
-    """A pidfd: never refers to another process."""
+    """A pidfd, which never refers to another process."""
     metrics: str
     answered_at_s: float
-    """On the prober's clock."""
+    """Time of the last answer, on the prober's clock."""
     waits: WaitRecord | None = None
-    """How long its threads have waited for a core since it was found silent."""
+    """Time that its threads have waited for a core since it was found silent."""
     why: str = ""
-    """Why the last probe failed; empty if it did not."""
+    """Why the last probe failed; empty if it succeeded."""
     fails: bool = False
-    """Whether it said itself that its event loop does not run."""
+    """Whether it reported itself that its event loop is blocked."""
 
     @classmethod
     def of(cls, addresses: Mapping[str, str], mark: str, now_s: float) -> "_Watched | None":
         """
-        Return the process with these addresses; None if it cannot be watched, or has exited.
+        Return the process with these addresses, or None if it cannot be watched or has exited.
 
-        Without `mark` in its environment, which every process of the run has, it is another one with the id of a
-        process that has exited.
+        Every process of the run has `mark` in its environment. A process without it has reused the id of one that
+        exited.
         """
         if "metrics" not in addresses or PID not in addresses:
             return None
@@ -69,7 +69,7 @@ class _Watched:
         self.answered_at_s, self.waits, self.why, self.fails = now_s, None, "", False
 
     def look(self, now_s: float) -> None:
-        """Record how long it has waited for a core, if it is silent."""
+        """Record the time that its threads have waited for a core, if it is silent."""
         if self.waits is not None:
             self.waits.look(CoreWaits.of(self.pid), now_s)
         elif now_s - self.answered_at_s >= SILENT_S:
@@ -95,12 +95,12 @@ class LivenessProber:
     """
     Probes /livez of every process that has written its addresses: services, workers and spot trainers.
 
-    One that says its loop does not run, or has not answered for `liveness_s`, is killed with SIGKILL: a stopped process
-    gets no other signal. Of silence, only time in which this process ran on schedule counts, and a process that waits
-    for a core is spared.
+    A process that reports a blocked loop or has not answered for `liveness_s` is killed with SIGKILL, the only signal
+    that reaches a stopped process. Silence counts only while this process runs on schedule, and processes that wait for
+    a core are spared.
 
     Args:
-        tls: Whether the probes are encrypted. The certificate is not verified: the port is this machine's.
+        tls: Whether the probes are encrypted. The certificate is not verified, since the port is local.
     """
 
     def __init__(self, home: Home, *, liveness_s: float, tls: bool) -> None:
@@ -127,7 +127,7 @@ class LivenessProber:
                 self._watched.pop(name).close()
 
     def _meet(self) -> None:
-        """Follow the files: a restarted process writes its own, one that ends removes it."""
+        """Follow the address files: a restarted process writes its own, and one that ends removes it."""
         known = self._home.all_addresses()
         for name, watched in list(self._watched.items()):
             if watched.has_exited or known.get(name, {}).get(PID) != str(watched.pid):

@@ -1,4 +1,4 @@
-"""Logs of a run that does not end: each is bounded, with one older file beside it."""
+"""Rotates the logs of a long run: each is bounded, with one older file next to it."""
 
 import asyncio
 import shutil
@@ -18,7 +18,7 @@ OLDER = ".1"
 
 
 async def rotate_all(directory: Path, *, max_bytes: int = MAX_BYTES) -> Never:
-    """Bound the logs of a directory until cancelled."""
+    """Rotate the logs of a directory until cancelled."""
     while True:
         await asyncio.sleep(LOOK_S)
         try:
@@ -29,12 +29,13 @@ async def rotate_all(directory: Path, *, max_bytes: int = MAX_BYTES) -> Never:
 
 def rotate(directory: Path, max_bytes: int) -> None:
     """
-    Move what is in logs above `max_bytes` to their older files.
+    Move the content of logs above `max_bytes` to their older files.
 
-    Processes keep their logs open, to append: a log is copied and then emptied, and what is written in between is lost.
+    Processes keep their logs open for appending, so a log is copied and then truncated. Lines written in between are
+    lost.
 
     Raises:
-        OSError: One cannot be copied; it stays as it is.
+        OSError: A log cannot be copied; it stays unchanged.
     """
     for path in sorted(directory.glob("*.log")):
         if path.stat().st_size > max_bytes:

@@ -1,4 +1,4 @@
-"""Supervision of the suite's processes: start, restart, stop."""
+"""Supervises the suite's processes: start, restart, stop."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def serve(name: str, settings: Mapping[str, str]) -> list[str]:
 
 
 def repeated(addresses: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the settings with which a service listens on the same addresses again."""
+    """Return the settings with which a restarted service listens on the same addresses."""
     spelled: dict[str, Callable[[str], tuple[str, str]]] = {
         "grpc": lambda address: ("listen", address),
         "metrics": lambda address: ("metrics_port", address.rpartition(":")[2]),
@@ -52,7 +52,7 @@ def repeated(addresses: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def reason_in(log: str) -> str:
-    """Return why a process exited, by its log: what it said after the mark of `tlt`'s errors, or else the last line."""
+    """Return why a process exited, from its log: the text after the mark of `tlt`'s errors, or the last line."""
     _, marked, said = f"\n{log}".rpartition(f"\n{ERROR}")
     lines = [line.strip() for line in (said if marked else log).splitlines() if line.strip()]
     if not lines:
@@ -61,7 +61,7 @@ def reason_in(log: str) -> str:
 
 
 def why_it_ended(code: int, log: str) -> str:
-    """Return why a process exited, by its exit code and its log."""
+    """Return why a process exited, from its exit code and log."""
     said = reason_in(log)
     if code >= 0:
         return said
@@ -71,16 +71,16 @@ def why_it_ended(code: int, log: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A part of the suite that ended though nobody stopped it."""
+    """A part of the suite that ended although nobody stopped it."""
 
     name: str
     why: str
     code: int | None = None
-    """Exit code of its process, or the negative number of the signal that ended it; None: unknown."""
+    """Exit code of its process, or the negative number of the signal that ended it; None if unknown."""
 
     @property
     def failed(self) -> bool:
-        """Whether it failed by itself, and was not killed or terminated by whoever disturbs the suite."""
+        """Whether it failed by itself rather than being killed or terminated from outside."""
         return self.code is not None and self.code not in {os.EX_OK, -signal.SIGKILL, -signal.SIGTERM}
 
     def __str__(self) -> str:
@@ -90,16 +90,16 @@ class Ended:
 class Supervised:
     """
     One process, restarted at the same addresses when it exits. Exiting before the suite has started is an error, unless
-    it has not served yet and says that it may start the next time.
+    the process has not served yet and reports that a retry may succeed.
 
     Args:
         command: Returns program and arguments, given the settings that repeat the addresses of the first start.
         secrets: Settings that must not be on a command line, as environment variables.
-        suite_started: False until the suite that it is a part of has started.
-        restarts: Whether to start it again when it exits after that; otherwise, that it exited is an error.
+        suite_started: False until the suite has started.
+        restarts: Whether to restart it when it exits after that; otherwise the exit is an error.
 
     Attributes:
-        ended: Each time that it exited after it had served and nobody had stopped it.
+        ended: Each unexpected exit after it had served.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class Supervised:
         Wait until it serves; return its addresses by kind, such as grpc and metrics.
 
         Raises:
-            ConfigError: It exited before it served; the message contains what it said last.
+            ConfigError: It exited before it served; the message contains its last output.
             UnavailableError: It did not serve in time.
         """
         return await asyncio.shield(self._served)
 
     async def run(self) -> None:
-        """Keep it running until `stop`. Cancellation kills it at once."""
+        """Keep it running until `stop`. Cancellation kills it immediately."""
         delays = backoff()
         while not self._stopping:
             code = await self._live()
@@ -156,7 +156,7 @@ class Supervised:
             await asyncio.sleep(next(delays))
 
     async def stop(self) -> None:
-        """Stop it in order; kill it after STOP_S. Repeating it does nothing."""
+        """Stop it gracefully; kill it after STOP_S. Idempotent."""
         self._stopping = True
         process = self._process
         if process is None or process.returncode is not None:
@@ -169,7 +169,7 @@ class Supervised:
         return self._home.logs / f"{self.name}.log"
 
     def _said(self) -> str:
-        """Return what it has written since its last start."""
+        """Return its output since the last start."""
         with self._log.open("rb") as log_file:
             if log_file.seek(0, os.SEEK_END) >= self._log_begins:  # else the log was rotated
                 log_file.seek(self._log_begins)
@@ -219,7 +219,7 @@ class Supervised:
 
     def _require_another_start(self, code: int) -> None:
         """
-        Note that it exited before it served, and that `run` starts it again.
+        Record that it exited before it served, and that `run` starts it again.
 
         Raises:
             ConfigError: It would exit again, or has been started STARTS times.

@@ -1,4 +1,4 @@
-"""Runs that others have published, to compare with and to begin from."""
+"""Published runs, for comparison and as starting points."""
 
 from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
 from tlt_simulator.cases.shipped import case, names

@@ -1,9 +1,9 @@
 """
-The run that the TLT paper shows of ByteDance: 32B on 128 GPUs, 385 steps in 11 days, 20,480 tokens, 85 % rollout.
+ByteDance's run in the TLT paper: 32B on 128 GPUs, 385 steps in 11 days, at most 20,480 tokens, 85 % rollout.
 
-Its cards, prompts and lengths were not published. They are taken to be those of the recipe that ByteDance published
-for as many GPUs, the same model and cap (verl, recipe/dapo/run_dapo_qwen2.5_32b.sh), on H100. With calculated costs
-that recipe is faster than 11 days, so that all costs of rounds are made slower by one factor until it takes as long.
+Its cards, prompts and lengths were not published. They are taken from the recipe that ByteDance published for the same
+number of GPUs, model and cap (verl, recipe/dapo/run_dapo_qwen2.5_32b.sh), on H100. With calculated costs that recipe
+takes less than 11 days, so all costs of rounds are scaled by one factor until it takes 11 days.
 """
 
 from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
@@ -42,7 +42,7 @@ FITS = 3
 
 
 def bytedance() -> PublishedCase:
-    """Return the case; that simulates a few steps."""
+    """Return the case. Simulates a few steps."""
     scenario = _slowed(_scenario())
     return PublishedCase(
         name="bytedance-32b",
@@ -71,7 +71,7 @@ def bytedance() -> PublishedCase:
 
 
 def needed(days: float) -> float:
-    """Return how many times as fast rollouts must be for the run to take so many days."""
+    """Return the rollout speedup at which the run takes this many days."""
     return ROLLOUT_SHARE / (days / DAYS - (1.0 - ROLLOUT_SHARE))
 
 
@@ -89,7 +89,7 @@ def _scenario() -> Scenario:
 
 
 def _slowed(scenario: Scenario) -> Scenario:
-    """Return a scenario whose rollouts take as long as those of the run."""
+    """Return a scenario whose rollouts take as long as the run's."""
     steps, wanted_s = _trace(1).steps, STEP_S * ROLLOUT_SHARE
     for _ in range(FITS):
         factor = wanted_s / simulate(steps, scenario.plain).rollout_s

@@ -1,4 +1,4 @@
-"""A published run: what is known of it, and what is assumed. Pure."""
+"""A published run: its known facts and assumptions. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ SHARE_STEPS = 2
 
 
 class Measure(StrEnum):
-    """What was published of a run."""
+    """Published measure of a run."""
 
     STEP = "step"
-    """How many times as fast its steps are."""
+    """Speedup of its steps."""
     ROLLOUT = "rollout"
-    """How many times as fast its rollouts are."""
+    """Speedup of its rollouts."""
     DAYS = "days"
-    """How long it took without the suite."""
+    """Its duration without the suite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +31,22 @@ class CaseRow:
     label: str
     scenario: Scenario
     trace: Callable[[int], RunTrace]
-    """Returns so many steps."""
+    """Returns a trace with a number of steps."""
     steps: int
-    """Steps of the run."""
+    """Number of steps of the run."""
     measure: Measure
     published: float
     rollout_share: float | None = None
-    """Share of a step that rollouts take without the suite; null: `scenario` says how long learning takes."""
+    """Rollouts' share of a step without the suite; null if `scenario` has the learning time."""
 
     def prepared(self) -> Scenario:
-        """Return the scenario, with the duration of learning; that simulates a few steps."""
+        """Return the scenario with the learning time. Simulates a few steps."""
         if self.rollout_share is None:
             return self.scenario
         return with_rollout_share(self.trace(SHARE_STEPS).steps, self.scenario, self.rollout_share)
 
     def found(self, comparison: Comparison) -> float:
-        """Return what a simulation says for the published number."""
+        """Return the simulated value of the published number."""
         match self.measure:
             case Measure.STEP:
                 return comparison.speedup
@@ -58,12 +58,12 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCase:
-    """Published numbers that one calibration is to explain."""
+    """Published numbers that share one calibration."""
 
     name: str
     title: str
     rows: tuple[CaseRow, ...]
     known: tuple[str, ...]
-    """What was published, with sources."""
+    """Published facts, with sources."""
     assumed: tuple[str, ...]
-    """What was not, and is assumed here."""
+    """Assumptions about unpublished facts."""

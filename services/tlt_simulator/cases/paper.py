@@ -1,8 +1,8 @@
 """
-The speedups of the TLT paper (arXiv 2511.16665), with one calibration for all of them.
+The speedups of the TLT paper (arXiv 2511.16665), with a single calibration.
 
-What is not published is assumed once: the distribution of lengths, the rollouts' share of a step, and what a pass of
-the drafter takes to launch (`costs.roofline`). These three were chosen so that the mean error is least.
+Three unpublished numbers are assumed for all of them: the distribution of lengths, the rollouts' share of a step, and
+the launch time of a drafter pass (`costs.roofline`). They were chosen to minimize the mean error.
 """
 
 from functools import partial

@@ -21,7 +21,7 @@ def case(name: str) -> PublishedCase:
     Return a case.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: No case has this name.
     """
     if name not in CASES:
         raise ConfigError(f"--case is {name!r}; accepted: {', '.join(CASES)}", field="case")

@@ -1,4 +1,4 @@
-"""`tlt simulate`: what the suite would bring to a run. Commands import what they need when they run."""
+"""Commands of `tlt simulate`, which import their dependencies when they run."""
 
 from tlt_simulator.cli.app import app
 

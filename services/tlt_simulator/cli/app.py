@@ -1,4 +1,4 @@
-"""`tlt simulate` and its commands."""
+"""The `tlt simulate` app and its commands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,10 @@ from tlt_simulator.cli.sweep import sweep
 HELP = """
 Simulate an RL run with and without the suite, on machines that you do not have.
 
-The responses come from the log of a run (--trace), a distribution (--lengths) or a published run (--case); what rounds
-cost is calculated for a GPU and a model, or measured. Time is virtual; what is lent, drafted and published is
-decided by the parts of the suite that decide it in production. Every output says which numbers were measured, fitted,
-published, calculated or assumed.
+The responses come from the log of a run (--trace), a distribution (--lengths) or a published run (--case). The costs
+of rounds are calculated for a GPU and a model, or measured. Time is virtual. Lending, drafting and publication are
+decided by the same code as in production. Every output states which numbers were measured, fitted, published,
+calculated or assumed.
 
 \b
 Examples:
@@ -42,7 +42,7 @@ def _simulate(
     ] = "",
     html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write everything as one HTML page.")] = None,
     numbers: Annotated[
-        bool, typer.Option("--numbers", help="List every number that the simulation rests on, with its source.")
+        bool, typer.Option("--numbers", help="List every number that the simulation uses, with its source.")
     ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Simulate the run alone: no intervals, no sensitivity, nothing to set.")
@@ -56,7 +56,7 @@ def _simulate(
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Variants simulated at a time. Default: as many as there are cores.")
+        int | None, typer.Option(help="Variants simulated concurrently. Default: the number of cores.")
     ] = None,
 ) -> None:
     from tlt_common.errors import ConfigError
@@ -64,7 +64,7 @@ def _simulate(
     if context.invoked_subcommand is not None:
         if inputs.given:
             raise ConfigError(
-                f"{inputs.given[0]} stands before {context.invoked_subcommand}; accepted: options behind the command",
+                f"{inputs.given[0]} precedes {context.invoked_subcommand}; accepted: options after the command",
                 field=inputs.given[0].lstrip("-"),
             )
         return

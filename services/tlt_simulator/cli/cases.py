@@ -8,7 +8,7 @@ import typer
 def cases(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Describe this one. Default: list all.")] = "",
 ) -> None:
-    """List the published runs that can be simulated, or describe one: what was published, and what is assumed."""
+    """List the published runs that can be simulated, or describe one: its published facts and the assumptions."""
     from tlt_simulator.cases import case, names
 
     if not name:

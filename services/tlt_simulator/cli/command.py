@@ -1,4 +1,4 @@
-"""`tlt simulate`."""
+"""Implementation of `tlt simulate`."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def simulate(
     processes: int | None,
 ) -> None:
     """
-    Simulate what options say, and write the results.
+    Simulate the run that the options describe, and write the results.
 
     Raises:
         ConfigError: An option is not accepted, or a file cannot be read or written.
@@ -60,7 +60,7 @@ def simulate(
 
 
 def _all_rows(whole: PublishedCase, inputs: Inputs, json_to: str, html: Path | None) -> None:
-    """Compare every row of a case with what was published."""
+    """Compare every row of a case with its published number."""
     if html is not None:
         labels = "; ".join(row.label for row in whole.rows)
         raise ConfigError(f"--html is for one row of --case {whole.name}; accepted with --row: {labels}", field="html")

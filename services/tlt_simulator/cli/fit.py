@@ -1,4 +1,4 @@
-"""`tlt simulate fit`."""
+"""The command `tlt simulate fit`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,12 +35,12 @@ def fit(
     json_to: Annotated[
         str, typer.Option("--json", metavar="PATH|-", help="Write everything as JSON; - for standard output alone.")
     ] = "",
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
 ) -> None:
     """
-    Fit the costs to the journals of a run, with intervals, and say what a simulation would extrapolate.
+    Fit the costs to the journals of a run, with intervals, and report where a simulation would extrapolate.
 
-    Too few rounds for a number: it is named, with how many more are needed (exit code 2).
+    If a number has too few rounds, it is named with the number of missing rounds (exit code 2).
     """
     from tlt_simulator.cli import fit_command
 

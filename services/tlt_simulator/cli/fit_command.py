@@ -1,4 +1,4 @@
-"""`tlt simulate fit`, with everything imported that it needs."""
+"""Implementation of `tlt simulate fit`, with its heavy imports."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def fit(
     seed: int,
 ) -> None:
     """
-    Fit the journals in a directory, and print and write what was found.
+    Fit the journals in a directory; print and write the result.
 
     Raises:
         ConfigError: An option is not accepted, a journal is not valid or too short, or a file cannot be written.
@@ -60,7 +60,7 @@ def fit(
 
 
 def _suite(settings: Sequence[str]) -> SuiteKeys:
-    """Return the configuration with which a run was recorded."""
+    """Return the configuration of a recorded run."""
     fleet, trainer = RolloutFleet(workers=1, kv_room=1), RlTrainer(learn_s=UNKNOWN.update_s)
     return changed(Scenario(name="journal", fleet=fleet, trainer=trainer, costs=UNKNOWN), parted(settings)).suite
 

@@ -1,4 +1,4 @@
-"""Options that say what is simulated: a run, machines, the RL trainer, and the suite's configuration."""
+"""Options for the simulated run: trace, machines, RL trainer, and the suite's configuration."""
 
 import inspect
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import typer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What was given; None: nothing."""
+    """Values of the options; None if not given."""
 
     case: Annotated[
         str | None,
@@ -20,7 +20,7 @@ class Inputs:
     ] = None
     row: Annotated[
         str | None,
-        typer.Option(metavar="LABEL", help="Of a case with several rows, the one to simulate."),
+        typer.Option(metavar="LABEL", help="The row to simulate, for a case with several."),
     ] = None
     trace: Annotated[
         Path | None,
@@ -52,10 +52,10 @@ class Inputs:
             "quantiles:p50=5000,p90=15000,p99=30000,cap=32768.",
         ),
     ] = None
-    prompts: Annotated[int | None, typer.Option(help="With --lengths: prompts of a step. Default: 128.")] = None
+    prompts: Annotated[int | None, typer.Option(help="With --lengths: prompts per step. Default: 128.")] = None
     group: Annotated[
         int | None,
-        typer.Option(help="Responses to each prompt. Default: as --trace says; 8 with --lengths."),
+        typer.Option(help="Responses per prompt. Default: those of --trace; 8 with --lengths."),
     ] = None
     steps: Annotated[
         int | None,
@@ -72,14 +72,14 @@ class Inputs:
             help="Policy: 7b, 14b, 32b, 70b, 30b-a3b, a model of `tlt engine plan`, or a directory with a config.json.",
         ),
     ] = None
-    gpus: Annotated[int | None, typer.Option(help="GPUs for rollouts, all together.")] = None
+    gpus: Annotated[int | None, typer.Option(help="Total number of GPUs for rollouts.")] = None
     gpus_per_worker: Annotated[
         int | None,
-        typer.Option(help="GPUs of each worker: tensor parallelism. Default: 1."),
+        typer.Option(help="GPUs per worker: tensor parallelism. Default: 1."),
     ] = None
     slots: Annotated[
         int | None,
-        typer.Option(help="Requests that a worker runs at a time (engine.max_running). Default: 256."),
+        typer.Option(help="Concurrent requests per worker (engine.max_running). Default: 256."),
     ] = None
     kv_room: Annotated[
         int | None,
@@ -92,7 +92,7 @@ class Inputs:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Costs that `tlt simulate fit --save` has written. Default: calculated for --card and --model.",
+            help="Costs written by `tlt simulate fit --save`. Default: calculated for --card and --model.",
         ),
     ] = None
     calibrate: Annotated[
@@ -106,7 +106,7 @@ class Inputs:
     learn_s: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="From the last response of a step to the new weights. Default: as --trace says."
+            metavar="SECONDS", help="Time from a step's last response to the new weights. Default: that of --trace."
         ),
     ] = None
     rollout_share: Annotated[
@@ -121,7 +121,7 @@ class Inputs:
         bool | None,
         typer.Option(
             "--colocated/--separate",
-            help="Whether the RL trainer learns on the GPUs of the rollouts, or on others; those of the rollouts then "
+            help="Whether the RL trainer learns on the rollout GPUs or on others, so that the former "
             "train drafters meanwhile. Default: colocated.",
         ),
     ] = None
@@ -129,7 +129,7 @@ class Inputs:
         float | None,
         typer.Option(
             metavar="TOKENS",
-            help="Tokens from which the drafter has learned with which the run begins. Default: 0, there is none.",
+            help="Training tokens of the run's initial drafter. Default: 0, which stands for no drafter.",
         ),
     ] = None
     settings: Annotated[
@@ -141,7 +141,7 @@ class Inputs:
             "spot.max_trainers; of the fleet (fleet.workers); trainer.learn_s; or a cost (costs.ageing). Repeatable.",
         ),
     ] = None
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -150,12 +150,12 @@ class Inputs:
 
 
 def option(name: str) -> str:
-    """Return the option of a field."""
+    """Return the command-line option of a field."""
     return "--set" if name == "settings" else f"--{name.replace('_', '-')}"
 
 
 def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all options of `Inputs`, and call it with these as its first argument."""
+    """Decorate a command with all options of `Inputs`, passed as its first argument."""
     own = inspect.signature(command)
     first, *rest = own.parameters.values()
     hints = get_type_hints(Inputs, include_extras=True)

@@ -1,4 +1,4 @@
-"""Where results go."""
+"""Output of results."""
 
 import json
 import sys
@@ -32,10 +32,10 @@ def write_json(value: Any, to: str) -> None:
 
 def require_directory(path: Path, option: str) -> None:
     """
-    Check that a file can be put somewhere, before anything long runs.
+    Check that a file can be created, before a long run starts.
 
     Raises:
-        ConfigError: Its directory does not exist, or it is a directory.
+        ConfigError: Its directory does not exist, or the path is a directory.
     """
     if path.is_dir() or not path.parent.is_dir():
         what = "is a directory" if path.is_dir() else f"{path.parent} does not exist"
@@ -45,7 +45,7 @@ def require_directory(path: Path, option: str) -> None:
 
 
 def show(part: RenderableType) -> None:
-    """Print for people; wide enough for its tables where no terminal says how wide it is."""
+    """Print for people, with enough width for tables if the terminal does not report one."""
     console = Console(highlight=False, soft_wrap=False)
     if not console.is_terminal:
         console.width = max(console.width, 140)

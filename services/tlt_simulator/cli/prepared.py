@@ -1,4 +1,4 @@
-"""From options to a scenario and a trace. Everything is checked before anything long is simulated."""
+"""Converts options to a scenario and a trace. Everything is checked before a long simulation starts."""
 
 from dataclasses import dataclass, replace
 from statistics import median
@@ -41,12 +41,12 @@ SHARE_STEPS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """What is simulated."""
+    """The run to simulate."""
 
     scenario: Scenario
     trace: RunTrace
     row: CaseRow | None = None
-    """The published number that it is compared with."""
+    """The published number to compare with."""
     notes: tuple[str, ...] = ()
 
 
@@ -56,11 +56,11 @@ def prepared(inputs: Inputs, whole: PublishedCase | None = None) -> PreparedRun:
 
     Args:
         inputs: The options.
-        whole: The case that they name, if it was looked up already.
+        whole: The case that they name, if already looked up.
 
     Raises:
-        ConfigError: Options are missing, do not go together, or are not accepted; a trace or a file is not valid; or
-            the model does not fit.
+        ConfigError: Options are missing, conflict, or are not accepted; a trace or a file is invalid; or the model does
+            not fit.
     """
     check(inputs)
     if inputs.case is not None:
@@ -79,7 +79,7 @@ def prepared(inputs: Inputs, whole: PublishedCase | None = None) -> PreparedRun:
 
 
 def _fitting(scenario: Scenario, trace: RunTrace) -> tuple[Scenario, tuple[str, ...]]:
-    """Return a scenario without the arms that verify more tokens at once than the log's context has, and a note."""
+    """Return a scenario without the arms that verify more tokens than the log's context, and a note."""
     keys, context = scenario.suite.engine, _context(trace)
     arms = EngineConfig(**dict(keys)).arms_on("cuda")
     fits = fitting(arms, context)
@@ -93,14 +93,14 @@ def _fitting(scenario: Scenario, trace: RunTrace) -> tuple[Scenario, tuple[str, 
 
 
 def _context(trace: RunTrace) -> int:
-    """Return the longest that prompt and response can be."""
+    """Return the maximum length of prompt and response together."""
     longest = max((sample.prompt_tokens for step in trace.steps for sample in step.samples), default=0)
     return longest + trace.cap
 
 
 def chosen_row(inputs: Inputs, found: PublishedCase) -> CaseRow:
     """
-    Return the row of a case that an option names, or its only one.
+    Return the row of a case that an option names, or its only row.
 
     Raises:
         ConfigError: There is no such row, or there are several.
@@ -116,7 +116,7 @@ def chosen_row(inputs: Inputs, found: PublishedCase) -> CaseRow:
 
 def of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
     """
-    Return a row of a case, with what options change of it.
+    Return a row of a case, changed by options.
 
     Raises:
         ConfigError: An option is not accepted.
@@ -130,10 +130,10 @@ def of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
 
 def check(inputs: Inputs) -> None:
     """
-    Check options by themselves, before anything is read.
+    Check the options, before anything is read.
 
     Raises:
-        ConfigError: Options are missing, do not go together, or are not accepted.
+        ConfigError: Options are missing, conflict, or are not accepted.
     """
     _check_source(inputs)
     _check_numbers(inputs)
@@ -192,9 +192,9 @@ def _trace(inputs: Inputs) -> RunTrace:
 
 
 def _machines(inputs: Inputs, trace: RunTrace) -> tuple[RolloutFleet, CostModel, tuple[str, ...]]:
-    """Return the fleet and its costs, and what the plan of its engine warns of."""
+    """Return the fleet, its costs, and the warnings of its engine's plan."""
     if inputs.gpus is None:
-        raise ConfigError("--gpus is required: GPUs for rollouts, all together", field="gpus")
+        raise ConfigError("--gpus is required: the total number of GPUs for rollouts", field="gpus")
     each = inputs.gpus_per_worker or 1
     if inputs.gpus % each:
         raise ConfigError(f"--gpus is {inputs.gpus}; accepted: a multiple of --gpus-per-worker, {each}", field="gpus")
@@ -231,7 +231,7 @@ def _with_drafter(scenario: Scenario, inputs: Inputs) -> Scenario:
 
 
 def _with_learning(scenario: Scenario, trace: RunTrace, inputs: Inputs) -> Scenario:
-    """Return a scenario with the duration of learning: as an option says, or the trace, or else assumed."""
+    """Return a scenario with the learning time: from an option, otherwise from the trace, otherwise assumed."""
     steps = trace.steps[:SHARE_STEPS]
     if inputs.learn_s is not None:
         return _learning(scenario, CostFigure(value=inputs.learn_s, source=Source.MEASURED, of="--learn-s"))

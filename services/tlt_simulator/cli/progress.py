@@ -33,7 +33,7 @@ def phases() -> Iterator[Phases]:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Show how much was found of something whose end is not known."""
+    """Show a counter of unknown total."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.completed:,} {task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -1,4 +1,4 @@
-"""A simulation of both sides, and what is asked of it besides."""
+"""Simulates both sides and analyzes the result."""
 
 from tlt_simulator.cli.prepared import PreparedRun
 from tlt_simulator.cli.progress import Phases
@@ -11,14 +11,14 @@ from tlt_simulator.run import compare
 
 def simulated(found: PreparedRun, begin: Phases, *, quick: bool, sample: int | None, processes: int) -> Findings:
     """
-    Simulate, and find out how sure the result is and what to set.
+    Simulate, estimate the uncertainty, and find what to set.
 
     Args:
-        found: What to simulate.
-        begin: Told of the phases.
-        quick: Whether to leave out all but the run itself.
-        sample: Steps on which variants are simulated; None: as many as are affordable.
-        processes: How many simulations run at a time.
+        found: The run to simulate.
+        begin: Called with each phase.
+        quick: Whether to simulate the run only, without analysis.
+        sample: Number of steps on which variants are simulated; None for as many as are affordable.
+        processes: Number of concurrent simulations.
     """
     scenario, trace = found.scenario, found.trace
     notes = (*found.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace)))

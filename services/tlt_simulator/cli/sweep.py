@@ -1,4 +1,4 @@
-"""`tlt simulate sweep`."""
+"""The command `tlt simulate sweep`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +18,12 @@ def sweep(
             "brackets: engine.arms=[off],[off,chain-3].",
         ),
     ],
-    seeds: Annotated[int, typer.Option(help="Seeds with which each combination is simulated, from --seed on.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of seeds per combination, starting with --seed.")] = 3,
     results: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write each result to this file as soon as it is there.")
+        Path | None, typer.Option(metavar="FILE", help="Write each result to this file as soon as it is complete.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the file of --results.")] = False,
-    processes: Annotated[
-        int | None, typer.Option(help="Simulations at a time. Default: as many as there are cores.")
-    ] = None,
+    processes: Annotated[int | None, typer.Option(help="Concurrent simulations. Default: the number of cores.")] = None,
     json_to: Annotated[
         str, typer.Option("--json", metavar="PATH|-", help="Write the rows as JSON; - for standard output alone.")
     ] = "",
@@ -33,8 +31,8 @@ def sweep(
     """
     Simulate all combinations of values, with several seeds each, on all cores.
 
-    A row is marked as the best only if it is faster than every other one beyond what seeds change. An interrupted sweep
-    continues with --results FILE --resume; a file of another scenario is refused.
+    A row is marked as best only if it is faster than every other row beyond the noise between seeds. An interrupted
+    sweep continues with --results FILE --resume; a file of another scenario is refused.
 
     For example: tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4 --over
     gateway.pack_running=0,10 --results sweep.jsonl

@@ -1,4 +1,4 @@
-"""`tlt simulate sweep`, with everything imported that it needs."""
+"""Implementation of `tlt simulate sweep`, with its heavy imports."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ def sweep(
     json_to: str,
 ) -> None:
     """
-    Simulate all combinations, and print their rows.
+    Simulate all combinations and print their rows.
 
     Raises:
         ConfigError: An option is not accepted, or a file cannot be read or written.
@@ -53,5 +53,5 @@ def sweep(
         write_json(swept.document(found.scenario, rows, seeds), json_to)
     if json_to != STANDARD_OUTPUT:
         if file is not None and file.cut:
-            print(f"{results}: its last line was cut, and was simulated again")
+            print(f"{results}: its last line was truncated and has been simulated again")
         show(swept.table(found.scenario, rows, seeds))

@@ -1,1 +1,1 @@
-"""What rounds, drafts, learning and switches cost, and where each number comes from."""
+"""Costs of rounds, drafts, learning and switches, with the source of each number."""

@@ -1,8 +1,9 @@
 """
-What benchmarks say of a machine: the figures of `make gpu`, and the result lines of stock SGLang.
+Reads benchmark results of a machine: figures of `make gpu`, and result lines of plain SGLang.
 
-Of SGLang 0.5.23: `python -m sglang.bench_one_batch`, `bench_one_batch_server` and `bench_serving` write a JSON object a
-line (`--result-filename`, `--output-file`). `bench_offline_throughput` tells no batch size, and so nothing of a round.
+In SGLang 0.5.23, `python -m sglang.bench_one_batch`, `bench_one_batch_server` and `bench_serving` write JSON lines
+(`--result-filename`, `--output-file`). `bench_offline_throughput` has no batch size and therefore says nothing about
+rounds.
 """
 
 import re
@@ -32,27 +33,27 @@ class MeasuredRound:
     arm: Arm = OFF
     batch: float
     kv_tokens: float
-    """Of all requests."""
+    """KV cache tokens of all requests."""
     seconds: float
 
 
 @dataclass(slots=True)
 class Benchmarks:
-    """All that was found."""
+    """All results found."""
 
     rounds: list[MeasuredRound] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
-    """Other numbers, by their names in a cost model."""
+    """Other numbers, by name in the cost model."""
     sources: set[str] = field(default_factory=set)
     """Names of the benchmarks."""
 
 
 def benchmarks_in(path: Path) -> Benchmarks:
     """
-    Read a file of results, or a directory of those of `make gpu`.
+    Read a file of results, or a directory with those of `make gpu`.
 
     Raises:
-        ConfigError: A file is neither; names file, line and field, and what is accepted.
+        ConfigError: A file is neither; the message names file, line and field, and what is accepted.
     """
     found = Benchmarks()
     files = sorted(path.glob("*.figures.json")) if path.is_dir() else [path]
@@ -75,9 +76,9 @@ def _read(file: Path, text: str, found: Benchmarks) -> None:
         try:
             values = json_of(line.encode())
         except ValueError as error:
-            raise _refused(where, f"is no JSON object: {error}", "calibrate") from error
+            raise _refused(where, f"is not a JSON object: {error}", "calibrate") from error
         if not isinstance(values, dict):
-            raise _refused(where, "is no JSON object", "calibrate")
+            raise _refused(where, "is not a JSON object", "calibrate")
         _line(where, values, file, found)
 
 

@@ -1,10 +1,9 @@
 """
-Calculated costs, replaced by measured ones as far as a benchmark tells them. Pure, but for reading.
+Replaces calculated costs with measured ones, as far as a benchmark determines them. Pure, except for reading files.
 
 Each part of a round (launches, requests, weights, operations, the KV cache, passes of the drafter) is multiplied by a
-factor, so that measured rounds come out: least squares of relative errors, in which factors are drawn to 1 with the
-weight of `PRIOR` rounds. A part that makes up less than `TOLD` of all rounds that were measured is not told by them and
-stays as calculated.
+factor that fits the measured rounds: least squares of relative errors, regularized towards 1 with the weight of `PRIOR`
+rounds. A part that makes up less than `TOLD` of all measured rounds is not determined by them and stays as calculated.
 """
 
 from collections.abc import Sequence
@@ -34,14 +33,14 @@ PARTS: Final = (
 
 def calibrated(costs: CostModel, path: Path) -> CostModel:
     """
-    Return costs with what benchmarks measured in place of what was calculated.
+    Return costs with calculated numbers replaced by measured ones.
 
     Args:
-        costs: Of the machine and model that were measured.
+        costs: Costs of the measured machine and model.
         path: A file or directory that `benchmarks_in` reads.
 
     Raises:
-        ConfigError: It is none of these; names file, line and field.
+        ConfigError: It is none of these; the message names file, line and field.
     """
     found = benchmarks_in(path)
     source = f"{', '.join(sorted(found.sources))}: {path.name}"
@@ -81,7 +80,7 @@ def _factors(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> tuple
 
 
 def _parts(costs: CostModel, one: MeasuredRound) -> tuple[float, ...]:
-    """Return the seconds of each part of a round, as calculated."""
+    """Return the calculated seconds of each part of a round."""
     rows = one.batch * one.arm.draft_tokens
     read_s, computed_s = costs.read_s(rows), costs.round_token_s.value * rows
     passes = (1 if one.arm.is_block else one.arm.steps) if one.arm.needs_drafter else 0

@@ -1,4 +1,4 @@
-"""A number of a cost model, and where it comes from. Pure."""
+"""A number of a cost model, with its source. Pure."""
 
 from enum import StrEnum
 from typing import Self
@@ -9,30 +9,30 @@ from tlt_common.config.base import Frozen
 
 
 class Source(StrEnum):
-    """Where a number comes from; what is further down is known less well."""
+    """Source of a number, from the most to the least reliable."""
 
     MEASURED = "measured"
-    """On the machine that is simulated."""
+    """Measured on the simulated machine."""
     FITTED = "fitted"
-    """To a recorded run."""
+    """Fitted to a recorded run."""
     PUBLISHED = "published"
-    """By others, for this device and model."""
+    """Published by others, for this device and model."""
     CALCULATED = "calculated"
-    """From published rates of the device and the sizes of the model."""
+    """Calculated from published rates of the device and the sizes of the model."""
     ASSUMED = "assumed"
 
 
 class CostFigure(Frozen):
-    """A number of a cost model, between what it may be at least and at most."""
+    """A number of a cost model, with its interval."""
 
     value: float = Field(ge=0)
     low: float | None = Field(None, ge=0)
-    """Lower end of a 90 % interval; null: as `value`."""
+    """Lower end of a 90 % interval; null stands for `value`."""
     high: float | None = Field(None, ge=0)
-    """Upper end; null: as `value`."""
+    """Upper end; null stands for `value`."""
     source: Source
     of: str = ""
-    """What it was measured, fitted or calculated from."""
+    """What it was measured on, fitted to or calculated from."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -51,7 +51,7 @@ class CostFigure(Frozen):
         return self.value if self.high is None else self.high
 
     def scaled(self, factor: float) -> "CostFigure":
-        """Return it and its interval times a factor."""
+        """Return the number and its interval times a factor."""
         low, high = self.low, self.high
         return self.model_copy(
             update={

@@ -32,7 +32,7 @@ def load(path: Path) -> CostModel:
     Read a cost model.
 
     Raises:
-        ConfigError: The file cannot be read or is not a cost model; names the field, and what is accepted.
+        ConfigError: The file cannot be read or is not a cost model; the message names the field and what is accepted.
     """
     accepted = f"a cost model with the format {FORMAT!r}, as `tlt simulate fit` writes it"
     try:

@@ -1,9 +1,9 @@
 """
-Acceptance and learning of drafters for policies of 7B and more, where no run tells them. Pure.
+Acceptance and learning of drafters for policies of 7B and more, if no run determines them. Pure.
 
-Accept lengths that were published are those of whole chains or trees; here they are turned into what this model counts
-in: the probability that a sampled first draft is accepted, and the factor from one position to the next. With a factor
-of 0.98, probabilities of 0.60, 0.78, 0.90 and 0.95 keep 2.4, 3.7, 5.2 and 6.0 tokens of a chain of 7.
+Published accept lengths refer to whole chains or trees. They are converted here to this model's parameters: the
+probability that a sampled first draft is accepted, and the factor from one position to the next. With a factor of 0.98,
+probabilities of 0.60, 0.78, 0.90 and 0.95 keep 2.4, 3.7, 5.2 and 6.0 tokens of a chain of 7.
 """
 
 from tlt_simulator.costs.figure import CostFigure, Source

@@ -1,15 +1,14 @@
 """
-The cost model: everything that a simulated run takes time for. Pure.
+The cost model: durations of everything in a simulated run. Pure.
 
 A round takes `round_fixed_s` and `round_request_s` for each request, plus the longer of reading the weights and
 `round_token_s` for each verified token, plus `kv_token_s` for each token in the KV cache. Weights are read in
 `round_read_s`, and experts in `expert_read_s` times the share of them that at least one token chooses. Drafting adds,
-for each pass of the drafter, `draft_fixed_s` and `draft_token_s` for each token that it drafts. The first draft is
-accepted with a probability that the drafter's quality gives, each further one with `accept_decay` times that of the one
-before.
+for each pass of the drafter, `draft_fixed_s` and `draft_token_s` for each token that it drafts. The drafter's quality
+is the acceptance probability of the first draft; each further draft has `accept_decay` times that of the previous one.
 
 A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
-`accept_best`; each update of the weights since then takes `ageing` off that probability.
+`accept_best`; each update of the weights since then reduces that probability by `ageing`.
 """
 
 import math
@@ -38,42 +37,42 @@ class CostModel(Frozen):
     kv_token_s: CostFigure
     """Reading one token of the KV cache."""
     draft_fixed_s: CostFigure
-    """A pass of the drafter, for one request."""
+    """A drafter pass, for one request."""
     draft_token_s: CostFigure
-    """Each further request in a pass of the drafter."""
+    """Each additional request in a drafter pass."""
     prefill_token_s: CostFigure
     accept_start: CostFigure
-    """Probability that the first draft of the first published drafter, which has hardly learned, is accepted."""
+    """Acceptance probability of the first draft of the first published drafter, which has hardly learned."""
     accept_best: CostFigure
-    """The same of one that has learned all it can."""
+    """Acceptance probability of the first draft of a fully trained drafter."""
     accept_decay: CostFigure
-    """Factor from one position of a draft to the next."""
+    """Factor on the acceptance probability from one position of a draft to the next."""
     ngram_accept: CostFigure
-    """Probability that the first n-gram draft is accepted, of a prompt with several samples."""
+    """Acceptance probability of the first n-gram draft, for a prompt with several samples."""
     learn_tokens_s: CostFigure
     """Tokens per second that one trainer learns from."""
     learn_half_tokens: CostFigure
-    """Tokens after which a drafter has half of what it can learn."""
+    """Tokens after which a drafter has learned half of what it can."""
     ageing: CostFigure
-    """Probability lost with each update of the weights that a drafter has not learned from."""
+    """Acceptance probability lost with each update of the weights that a drafter has not learned from."""
     lease_start_s: CostFigure
-    """From a lease to the first training step."""
+    """Time from a lease to the first training step."""
     lease_stop_s: CostFigure
-    """From the end of a lease until the device is free."""
+    """Time from the end of a lease until the device is free."""
     drafter_load_s: CostFigure
-    """For which an engine pauses to load a drafter."""
+    """Duration of an engine's pause to load a drafter."""
     update_s: CostFigure
-    """From the trainer's call until all workers serve new weights."""
+    """Time from the trainer's call until all workers serve new weights."""
     fitted_to: FittedRange | None = None
-    """What it was fitted to; null: to nothing."""
+    """Data to which it was fitted; null if it was not fitted."""
     round_request_s: CostFigure = NOTHING
     """Sampling and scheduling of each request of a round."""
     expert_read_s: CostFigure = NOTHING
     """Reading all routed experts."""
     expert_share: CostFigure = NOTHING
-    """Share of them that one token chooses."""
+    """Share of the routed experts that one token chooses."""
     state_bytes: CostFigure = NOTHING
-    """Bytes of a token's hidden states in the cache; 0: not known, so that everything fits."""
+    """Bytes of a token's hidden states in the cache; 0 if unknown, so that everything fits."""
 
     together: CostFigure = CostFigure(
         value=TOGETHER,
@@ -82,11 +81,11 @@ class CostModel(Frozen):
         source=Source.ASSUMED,
         of="measured on CPUs with small drafters (docs/results/services.md)",
     )
-    """Power of the number of trainers with which they learn faster together."""
+    """Exponent of the number of trainers with which they learn faster together."""
     lasting_passes: CostFigure = CostFigure(
         value=LASTING_PASSES, low=5.0, high=40.0, source=Source.PUBLISHED, of="language models (arXiv 2305.16264)"
     )
-    """Passes over the same states after which another one teaches 1/e of the first; 0: each teaches as much."""
+    """Passes over the same states after which another pass teaches 1/e of the first; 0 makes all passes equal."""
     tree_narrowing: CostFigure = CostFigure(
         value=0.66, low=0.4, high=0.9, source=Source.ASSUMED, of="top-1 and top-4 hit rates of EAGLE drafters"
     )

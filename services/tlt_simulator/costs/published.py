@@ -1,10 +1,9 @@
 """
-Durations of decoding rounds that others have published, in bfloat16 and without speculation, by which the roofline is
-calibrated. Pure.
+Published durations of decoding rounds, in bfloat16 and without speculation, to which the roofline is calibrated. Pure.
 
-Rows are those of dense models and of Qwen3-30B-A3B for cards that the simulator knows; none was found for the H200.
-Where a source gives tokens per second of a single stream, the round is its inverse. Contexts are the prompt and half
-the response; `ml.energy` does not say how long its prompts are: 200 tokens are assumed, below 3 % of any row.
+Rows cover dense models and Qwen3-30B-A3B on cards that the simulator supports; none was found for the H200. If a source
+has tokens per second of a single stream, the round is the inverse. Contexts are the prompt and half the response;
+`ml.energy` does not state its prompt lengths: 200 tokens are assumed, which affects rows by less than 3 %.
 """
 
 from dataclasses import dataclass
@@ -46,15 +45,15 @@ ML_ENERGY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRound:
-    """A round that others have measured."""
+    """A round measured by others."""
 
     card: str
     model: str
-    """Of `PUBLISHED_SHAPES`."""
+    """A key of `PUBLISHED_SHAPES`."""
     gpus: int
     batch: int
     context: int
-    """Tokens of each request."""
+    """Context length of each request, in tokens."""
     ms: float
     source: str
 

@@ -1,9 +1,9 @@
 """
-Cost models of cards and models that nobody has measured here: calculated from bytes and operations. Pure.
+Cost models of cards and models without measurements, calculated from bytes and operations. Pure.
 
-Bytes and operations are those of `tlt engine plan --rounds`. Shares of a card's published rates that are reached, and
-what a round takes besides, are chosen so that they fit the rounds in `published` best, all with one calibration: the
-mean error is 6 %, the largest 20 % (`errors`; a test holds them).
+Bytes and operations are those of `tlt engine plan --rounds`. Utilizations of a card's published rates, and the fixed
+time of a round, are chosen to fit the rounds in `published` best, with a single calibration: the mean error is 6 %, the
+largest 20 % (`errors`, asserted by a test).
 """
 
 from collections.abc import Mapping
@@ -67,19 +67,19 @@ NAMES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A worker's GPUs, and what they reach."""
+    """A worker's GPUs and their utilization."""
 
     card: str
     gpus: int = 1
 
     @property
     def speed(self) -> Speed:
-        """Rates that give, with the shares that `Situation` assumes, those that are reached here."""
+        """Rates that, with the utilization that `Situation` assumes, give the actual ones."""
         published = SPEEDS[self.card]
         return Speed(gb_per_s=published.gb_per_s * READ_SHARES[self.card] / READ_SHARE, tflops=published.tflops)
 
     def fixed_s(self, shape: ModelShape, layer_s: float = LAYER_S, reduce_s: float = REDUCE_S) -> float:
-        """Return what a round takes besides bytes, operations and requests."""
+        """Return the time of a round besides bytes, operations and requests."""
         experts = 0 if shape.experts is None else shape.experts.layers
         reduced = 2 * shape.layers if self.gpus > 1 else 0
         return layer_s * shape.layers + EXPERT_LAYER_S * experts + reduce_s * reduced
@@ -93,15 +93,16 @@ class Machine:
 
 def calculated(card: str, model: str, gpus: int = 1) -> CostModel:
     """
-    Return the costs of a model on so many cards, a tensor-parallel group.
+    Return the costs of a model on a tensor-parallel group of cards.
 
     Args:
-        card: Of `READ_SHARES`.
+        card: A key of `READ_SHARES`.
         model: One of `tlt engine plan --model-shape`, a short name, or a directory with a config.json.
-        gpus: Cards of the group.
+        gpus: Number of cards in the group.
 
     Raises:
-        ConfigError: The card is not known; the model is neither, cannot be served, or cannot be shared by so many.
+        ConfigError: The card is unknown; the model is unknown, cannot be served, or cannot be sharded over this many
+            cards.
     """
     if card not in READ_SHARES:
         raise ConfigError(f"--card is {card!r}; accepted: {', '.join(READ_SHARES)}", field="card")
@@ -117,7 +118,7 @@ def model_config(model: str) -> Mapping[str, Any]:
     Return the config.json of a model by name or directory.
 
     Raises:
-        ConfigError: It is neither, or the file cannot be read.
+        ConfigError: The model is neither, or the file cannot be read.
     """
     name = NAMES.get(model.lower(), model.lower())
     if name in CONFIGS:
@@ -129,7 +130,7 @@ def model_config(model: str) -> Mapping[str, Any]:
 
 
 def errors() -> dict[PublishedRound, float]:
-    """Return by how much each published round is off, relative to it."""
+    """Return the relative error of each published round."""
     return {row: _calculated_s(row) / (row.ms / 1e3) - 1.0 for row in PUBLISHED_ROUNDS}
 
 
@@ -203,7 +204,7 @@ class _Calculation:
 
     @property
     def _expert_bytes(self) -> float:
-        """All routed experts: what infinitely many tokens read beyond what none does."""
+        """Return the bytes of all routed experts: the difference between a pass of a million tokens and of none."""
         return (self.shape.read_parameters(10**6) - self.shape.read_parameters(0)) * self.shape.element_bytes
 
     def _computed(self, seconds: float, of: str) -> CostFigure:

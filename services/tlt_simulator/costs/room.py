@@ -1,4 +1,4 @@
-"""What fits onto a worker: requests at a time, and tokens in its KV cache, by `tlt engine plan`. Pure."""
+"""Capacity of a worker: concurrent requests and KV cache tokens, from `tlt engine plan`. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from tlt_worker.model.requirements import require_runnable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRoom:
-    """What fits onto a worker."""
+    """Capacity of a worker."""
 
     slots: int
-    """Requests that it runs at a time."""
+    """Maximum concurrent requests."""
     kv_room: int
-    """Tokens of its KV cache."""
+    """KV cache size in tokens."""
     arms: tuple[str, ...]
     """Default arms that fit."""
     warnings: tuple[str, ...] = ()
-    """What `tlt engine plan` warns of, with the keys to change."""
+    """Warnings of `tlt engine plan`, with the keys to change."""
 
 
 def worker_room(
@@ -43,20 +43,20 @@ def worker_room(
     gpu_memory: float | None = None,
 ) -> WorkerRoom:
     """
-    Return what fits onto a worker.
+    Return the capacity of a worker.
 
     Args:
-        card: Of `READ_SHARES`.
-        model: By name or directory, as `calculated` takes it.
-        gpus: Cards of the worker.
+        card: A key of `READ_SHARES`.
+        model: Name or directory, as for `calculated`.
+        gpus: Number of cards of the worker.
         slots: `engine.max_running`.
         context: `engine.context_length`: prompt and response.
         trains: Whether a spot trainer shares the first card.
-        gpu_memory: `engine.gpu_memory`; None: what is left.
+        gpu_memory: `engine.gpu_memory`; None uses the remaining memory.
 
     Raises:
-        ConfigError: The card or the model is not known, the model cannot be shared by so many cards, or does not fit;
-            the message is the plan's.
+        ConfigError: The card or the model is unknown, or the model cannot be sharded over this many cards or does not
+            fit; the message is the plan's.
     """
     if card not in READ_SHARES:
         raise ConfigError(f"--card is {card!r}; accepted: {', '.join(READ_SHARES)}", field="card")
@@ -81,7 +81,7 @@ def worker_room(
 
 
 def fitting(arms: Iterable[Arm], context: int) -> tuple[Arm, ...]:
-    """Return the arms that an engine of this context can have: a round verifies fewer tokens than that."""
+    """Return the arms that an engine with this context can run: a round verifies fewer tokens than the context."""
     return tuple(arm for arm in arms if arm.draft_tokens < context)
 
 

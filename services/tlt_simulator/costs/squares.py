@@ -1,4 +1,4 @@
-"""Weighted least squares with coefficients of at least 0, from sums that can be drawn again. Pure."""
+"""Weighted least squares with nonnegative coefficients, from sums that can be resampled. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RIDGE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums over observations: of products of columns, of columns with the target, and of the target's square."""
+    """Sums over observations: products of columns, products of columns and target, and the squared target."""
 
     columns: tuple[tuple[float, ...], ...]
     target: tuple[float, ...]
@@ -22,7 +22,7 @@ class Moments:
 
     @classmethod
     def of(cls, row: Sequence[float], target: float, weight: float) -> "Moments":
-        """Return those of one observation."""
+        """Return the sums of one observation."""
         return cls(
             columns=tuple(tuple(weight * one * other for other in row) for one in row),
             target=tuple(weight * one * target for one in row),
@@ -31,7 +31,7 @@ class Moments:
 
 
 def added(moments: Iterable[Moments]) -> Moments:
-    """Return the sums of several."""
+    """Return the combined sums of several."""
     many = list(moments)
     size = range(len(many[0].target))
     return Moments(
@@ -42,7 +42,7 @@ def added(moments: Iterable[Moments]) -> Moments:
 
 
 def solved(moments: Moments) -> tuple[tuple[float, ...], float]:
-    """Return the coefficients, and the weighted sum of squared errors."""
+    """Return the coefficients and the weighted sum of squared errors."""
     columns, target = moments.columns, moments.target
     size = range(len(target))
     found = [0.0] * len(target)

@@ -1,8 +1,8 @@
 """
-How fast a spot trainer learns on a card, calculated from the operations of its loss and of its optimizer. Pure.
+Training speed of a spot trainer on a card, calculated from the operations of its loss and optimizer. Pure.
 
-Every micro-step is followed by a step of Muon, whose five Newton-Schulz iterations multiply each matrix by its own
-products (arXiv 2502.16982): for 7B and more, that is most of the time.
+Every micro-step is followed by a Muon step, whose five Newton-Schulz iterations multiply each matrix by its own
+products (arXiv 2502.16982). For 7B and more, this takes most of the time.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ def learned_tokens_s(drafter: DraftShape, target: ModelShape, speed: Speed) -> f
 
 
 def _optimizer_operations(drafter: DraftShape, target: ModelShape) -> float:
-    """Return the operations of an optimizer step on a drafter with the matrices of EAGLE's layers."""
+    """Return the operations of an optimizer step for a drafter with matrices as in EAGLE's layers."""
     hidden = target.hidden
     queries, keys = drafter.heads * drafter.head_dim, drafter.kv_heads * drafter.head_dim
     layer = [(hidden, drafter.intermediate)] * 3 + [(hidden, queries)] * 2 + [(hidden, keys)] * 2

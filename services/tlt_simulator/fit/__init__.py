@@ -1,1 +1,1 @@
-"""Cost models that are fitted to recorded runs, and how well they predict what they were not fitted to."""
+"""Fits cost models to recorded runs, and evaluates their predictions on held-out steps."""

@@ -1,10 +1,10 @@
 """
-How drafts are accepted, and how drafters learn, fitted to a journal. Pure.
+Acceptance and learning of drafters, fitted to a journal. Pure.
 
-What rounds of an arm got accepted gives the probability that a first draft is: the cost model's own formula, solved for
-it. The factor from one position to the next is the one with which chains of different lengths agree best. The
-probability of each published drafter then tells, with what it had learned and how old it was, the learning curve. Its
-held-out score counts as well, in proportion, since many drafters are replaced before they have drafted much.
+The accepted tokens of an arm's rounds give the acceptance probability of a first draft by inverting the cost model's
+formula. The factor from one position to the next is the one for which chains of different lengths agree best. The
+probability of each published drafter, with its training tokens and age, then gives the learning curve. Held-out scores
+are used as well, scaled accordingly, since many drafters are replaced before they have drafted much.
 """
 
 import math
@@ -45,19 +45,19 @@ HALVINGS: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterQuality:
-    """What a drafter got accepted while a policy was served."""
+    """Acceptance of a drafter while a policy was served."""
 
     version: int
     policy: int
     chance: float
-    """That its first draft was accepted."""
+    """Acceptance probability of its first draft."""
     requests: float
-    """Summed over rounds."""
+    """Number of requests, summed over rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Probabilities, by the names that a `CostModel` has for them."""
+    """Probabilities under the names of `CostModel`."""
 
     figures: dict[str, CostFigure]
     drafters: tuple[DrafterQuality, ...]
@@ -67,16 +67,16 @@ def fitted_acceptance(
     rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterLine], base: CostModel, *, seed: int = 0
 ) -> Acceptance:
     """
-    Fit what drafts are worth.
+    Fit the acceptance of drafts.
 
     Args:
-        rounds: All rounds; those without drafts say nothing here.
+        rounds: All rounds; those without drafts are ignored.
         drafters: Published drafters.
-        base: Costs whose other numbers stand for what the journal does not tell.
-        seed: Of the minutes that are drawn for intervals.
+        base: Costs that supply numbers missing from the journal.
+        seed: Seed of the resampled minutes for intervals.
 
     Raises:
-        ConfigError: Rounds drafted, and there are too few; names the parameter and how many more are needed.
+        ConfigError: There are too few drafting rounds; the message names the parameter and how many more are needed.
     """
     learned = [one for one in rounds if one.arm.needs_drafter]
     found_ones = [one for one in rounds if one.arm.finds_drafts]
@@ -106,7 +106,7 @@ def fitted_acceptance(
 
 
 def chance_of(costs: CostModel, arm: Arm, accepted: float) -> float:
-    """Return the quality of a drafter whose arm gets so many drafts accepted per round."""
+    """Return the quality of a drafter whose arm gets this many drafts accepted per round."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
@@ -115,7 +115,7 @@ def chance_of(costs: CostModel, arm: Arm, accepted: float) -> float:
 
 
 def _ngram(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
-    """Return the probability with which n-gram arms get what they got, if it decays as that of a drafter."""
+    """Return the quality that explains n-gram arms, with the decay of drafters."""
 
     def accepted(chance: float) -> float:
         costs = base.replaced("ngram_accept", chance)
@@ -130,7 +130,7 @@ def _ngram(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
 
 
 def _decay(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
-    """Return the factor with which the arms of each drafter agree best."""
+    """Return the factor for which the arms of each drafter agree best."""
     before = base.accept_decay.value
 
     def off(decay: float) -> float:
@@ -181,7 +181,7 @@ def _sums(rounds: Iterable[ObservedRounds]) -> dict[Arm, tuple[float, float]]:
 def _learning(
     qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLine], base: CostModel, seed: int
 ) -> dict[str, CostFigure]:
-    """Return the learning curve, if there are enough drafters of which it is known how much they had learned."""
+    """Return the learning curve, if the training tokens of enough drafters are known."""
     known = {line.version: line for line in drafters if line.tokens}
     seen = [(one, known[one.version]) for one in qualities if one.version in known]
     seen += _scored(seen, known.values())
@@ -202,7 +202,7 @@ def _learning(
 def _scored(
     seen: Sequence[tuple[DrafterQuality, DrafterLine]], drafters: Iterable[DrafterLine]
 ) -> list[tuple[DrafterQuality, DrafterLine]]:
-    """Return what held-out scores say, in proportion to what the drafters that drafted got accepted."""
+    """Return held-out scores, scaled to the acceptance of drafters that have drafted."""
     pairs = [(one.chance * one.requests, line.top1 * one.requests) for one, line in seen if line.top1]
     if not pairs:
         return []
@@ -224,10 +224,10 @@ def _scored(
 
 def _curve(seen: Sequence[tuple[DrafterQuality, DrafterLine]], base: CostModel) -> tuple[float, float, float, float]:
     """
-    Return the start, the best, what an update takes off, and the tokens to half of the way.
+    Return the start, the best, the loss per update, and the tokens to half of the way.
 
-    The chance is start (1 - s) + best s - ageing u, all at least 0: s is how far a drafter has come, u how many updates
-    ago it learned.
+    The chance is start (1 - s) + best s - ageing u, all at least 0, where s is the drafter's progress and u the number
+    of updates since it learned.
     """
     before = (
         Moments.of((1.0, 0.0, 0.0), 1.0 - base.accept_start.value, START_REQUESTS),
@@ -251,7 +251,7 @@ def _curve(seen: Sequence[tuple[DrafterQuality, DrafterLine]], base: CostModel) 
 
 
 def _drawn(rounds: Sequence[ObservedRounds], seed: int, draws: int) -> Iterable[list[ObservedRounds]]:
-    """Yield the rounds of minutes drawn at random."""
+    """Yield rounds of randomly resampled minutes."""
     by_minute = defaultdict[float, list[ObservedRounds]](list)
     for one in rounds:
         by_minute[one.at_s].append(one)

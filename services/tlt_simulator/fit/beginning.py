@@ -1,4 +1,4 @@
-"""The drafter that a recorded run began with. Pure."""
+"""The initial drafter of a recorded run. Pure."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,15 @@ def began_with(
     drafters: Sequence[DrafterLine], qualities: Sequence[DrafterQuality], costs: CostModel
 ) -> tuple[CostModel, float]:
     """
-    Return how many tokens the drafter that a run began with has learned from, by what it got accepted; 0: there was
-    none.
+    Return the training tokens of a run's initial drafter, estimated from its acceptance; 0 if there was none.
 
-    A drafter that no trainer of the fleet has made was there before they learned anything. If it is better than the
-    best that the costs know, that is the best from now on: the costs are returned with it.
+    A drafter that no trainer of the fleet has published existed before the run. If it is better than `accept_best`, the
+    costs are returned with its quality as the new best.
 
     Args:
         drafters: Published drafters.
-        qualities: What drafters got accepted.
-        costs: How drafters learn.
+        qualities: Acceptance of the drafters.
+        costs: Costs with the learning curve.
     """
     outside = {line.version for line in drafters if not line.tokens}
     seen = [one for one in qualities if one.version in outside]

@@ -1,4 +1,4 @@
-"""Where a simulation goes beyond the run to which its costs were fitted. Pure."""
+"""Detects where a simulation goes beyond the run to which its costs were fitted. Pure."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Fits a cost model, a fleet and a trainer to the journal of a run, and says what that does not cover."""
+"""Fits a cost model, a fleet and a trainer to the journal of a run, and lists what it does not determine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,24 +57,24 @@ SEEN_AGAIN: Final = CostFigure(value=0, source=Source.FITTED, of="part of the le
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A recorded run, as a simulation needs it."""
+    """A recorded run with all that a simulation needs."""
 
     costs: CostModel
     fleet: RolloutFleet
     trainer: RlTrainer
     steps: tuple[RecordedStep, ...]
-    """Of both sides, if the run was a comparison."""
+    """Steps of both sides, if the run was a comparison."""
     drafters: tuple[DrafterQuality, ...]
     drafter_tokens: float
-    """As in `Scenario`: of the drafter that the run began with."""
+    """As in `Scenario`, for the run's initial drafter."""
     round_error: float
     """Mean relative error of rounds."""
     assumed: tuple[str, ...]
-    """Numbers that the journal does not tell."""
+    """Numbers that the journal does not determine."""
 
     @property
     def trace(self) -> RunTrace:
-        """The responses with the suite; without it, if there are no others."""
+        """The responses with the suite; if there are none, those without it."""
         steps = self.side(with_suite=True) or self.side(with_suite=False)
         return trace_of(steps, "journal")
 
@@ -84,29 +84,29 @@ class Fitted:
 
     @property
     def rows(self) -> tuple[tuple[str, CostFigure], ...]:
-        """All numbers by name, with the trainer's."""
+        """All numbers by name, including the trainer's."""
         trainer = (("learn_s", self.trainer.learn_s), ("learn_token_s", self.trainer.learn_token_s))
         return (*self.costs.figures(), *trainer)
 
 
 def fit_journal(directory: Path, *, base: CostModel | None = None, seed: int = 0) -> Fitted:
     """
-    Fit all that the journals in a directory tell.
+    Fit all numbers that the journals in a directory determine.
 
     Args:
-        directory: Of `gateway.journal` and `coordinator.journal`.
-        base: Costs for what they do not tell; None: assumed ones.
-        seed: Of what is drawn for intervals.
+        directory: Directory of `gateway.journal` and `coordinator.journal`.
+        base: Costs that supply missing numbers; None for assumed ones.
+        seed: Seed of the resampling for intervals.
 
     Raises:
-        ConfigError: A journal is not valid, or has too little to fit a number, which is named, with how many more
+        ConfigError: A journal is invalid or too short to fit a number; the message names the number and how many more
             rounds, tokens or steps are needed.
     """
     return fit_run(recorded_run(directory), base=base, seed=seed)
 
 
 def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -> Fitted:
-    """Fit all that a recorded run tells, as `fit_journal`."""
+    """Fit all numbers that a recorded run determines, as `fit_journal`."""
     if len(devices := sorted({line.device for line in run.rounds})) > 1:
         raise ConfigError(
             f"{run.source} has rounds of {len(devices)} devices ({', '.join(devices)}); accepted: one, since a cost "
@@ -143,10 +143,10 @@ def _between_rounds(
     run: RecordedRun, rounds: Sequence[ObservedRounds], figures: Mapping[str, CostFigure]
 ) -> dict[str, CostFigure]:
     """
-    Return the figures with what passes between two rounds as part of each.
+    Return the figures with the time between rounds added to each round.
 
-    A round is timed from its launch; what the scheduler does between two of them is in no line, but in the time for
-    which workers had requests.
+    Rounds are timed from launch. The scheduler's work between rounds is not recorded, but part of the time during which
+    workers had requests.
     """
     told_s = run.rounds[-1].at  # those of the last minute may not have been written down yet
     busy_s = sum(

@@ -1,9 +1,9 @@
 """
-How well a fit predicts what it was not fitted to.
+Evaluates a fit's predictions on held-out steps.
 
-A model is fitted to a recorded comparison up to the middle of the steps that ran on both sides. With it all steps are
-simulated, on both sides, and it is not told how long they took: drafters learn and are published as in the product from
-the first step on. What counts are the steps after the middle.
+A model is fitted to the first half of a recorded comparison's steps. All steps are then simulated on both sides,
+without knowledge of their durations; drafters learn and are published as in the product from the first step on. The
+steps of the second half are evaluated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ LEAST_COMPARED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutStep:
-    """A step that was not fitted to."""
+    """A held-out step."""
 
     number: int
     with_suite: bool
@@ -34,32 +34,32 @@ class HeldOutStep:
 
     @property
     def error(self) -> float:
-        """Relative, without its sign."""
+        """Relative error, without sign."""
         return abs(self.predicted_s - self.measured_s) / self.measured_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """Predictions beside what was measured."""
+    """Predictions compared to measurements."""
 
     fitted: Fitted
-    """Up to the middle."""
+    """The fit to the first half."""
     steps: tuple[HeldOutStep, ...]
-    """After it."""
+    """Steps of the second half."""
 
     @property
     def step_time_error(self) -> float:
-        """Mean relative error of a step's duration, both sides together."""
+        """Mean relative error of step durations, over both sides."""
         return sum(step.error for step in self.steps) / len(self.steps)
 
     @property
     def measured_ratio(self) -> float:
-        """Duration of the steps that ran on both sides, without the suite ÷ with it."""
+        """Ratio of the durations without and with the suite, over steps that ran on both sides."""
         return self._seconds("measured_s", with_suite=False) / self._seconds("measured_s", with_suite=True)
 
     @property
     def predicted_ratio(self) -> float:
-        """The same, as predicted."""
+        """Predicted value of the same ratio."""
         return self._seconds("predicted_s", with_suite=False) / self._seconds("predicted_s", with_suite=True)
 
     @property
@@ -79,16 +79,16 @@ def held_out(
     directory: Path, *, suite: SuiteKeys | None = None, base: CostModel | None = None, seed: int = 0
 ) -> HeldOut:
     """
-    Fit a recorded comparison up to its middle, and predict the rest.
+    Fit the first half of a recorded comparison, and predict the second.
 
     Args:
-        directory: Of the journals.
-        suite: The configuration with which the run was recorded; None: the defaults. Arms are those of the journal.
-        base: Costs for what the fit does not tell.
-        seed: Of the fit and of the simulation.
+        directory: Directory of the journals.
+        suite: The configuration of the recorded run; None for the defaults. Arms are taken from the journal.
+        base: Costs that supply numbers missing from the fit.
+        seed: Seed of the fit and of the simulation.
 
     Raises:
-        ConfigError: A journal is not valid, or too short; says how much more is needed.
+        ConfigError: A journal is invalid or too short; the message states how much more is needed.
     """
     run = recorded_run(directory)
     steps = [step for step in recorded_steps(run) if step.step_s is not None]
@@ -128,7 +128,7 @@ def _predicted(steps: Sequence[RecordedStep], scenario: Scenario, fitted_to: set
 
 
 def _over_s(run: RecordedRun, steps: Sequence[RecordedStep], numbers: set[int]) -> float:
-    """Return when the last of these steps was over, with its update."""
+    """Return the end time of the last of these steps, including its update."""
     ended_s = max(step.ended_at_s for step in steps if step.number in numbers)
     return min(update.at for update in run.updates if update.at >= ended_s)
 

@@ -1,4 +1,4 @@
-"""What a journal says of rounds, as the cost model counts them. Pure."""
+"""Rounds of a journal in terms of the cost model. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tlt_common.journal.gateway_lines import RoundsLine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRounds:
-    """Rounds of a minute with one arm, one drafter and about one batch size. Means are over rounds."""
+    """Rounds of one minute with the same arm and drafter and a similar batch size. Means are over rounds."""
 
     at_s: float
     arm: Arm
@@ -17,21 +17,21 @@ class ObservedRounds:
     policy: int
     rounds: int
     batch: float
-    """Requests."""
+    """Mean number of requests."""
     kv_tokens: float
-    """Tokens in the KV cache, of all requests."""
+    """Mean tokens in the KV cache, over all requests."""
     round_s: float
     accepted: float
-    """Drafts per request."""
+    """Mean accepted drafts per request."""
 
     @property
     def requests(self) -> float:
-        """Summed over rounds."""
+        """Number of requests, summed over rounds."""
         return self.rounds * self.batch
 
 
 def observed(lines: Iterable[RoundsLine]) -> tuple[ObservedRounds, ...]:
-    """Return what lines say, of arms that this version knows."""
+    """Return the rounds in journal lines, for arms that this version supports."""
     return tuple(
         ObservedRounds(
             at_s=line.at,

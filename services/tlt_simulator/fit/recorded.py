@@ -24,16 +24,16 @@ AnyLine = TypeVar("AnyLine", bound=Line)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """What gateways and coordinator wrote down, each in order of time."""
+    """Journal lines of gateways and coordinator, each in order of time."""
 
     source: Path
     responses: tuple[ResponseLine, ...]
-    """Of all gateways."""
+    """Responses of all gateways."""
     rounds: tuple[RoundsLine, ...]
-    """Of one gateway, which hears of those of all workers."""
+    """Rounds from one gateway, which receives those of all workers."""
     prefills: tuple[PrefillLine, ...]
     updates: tuple[UpdateLine, ...]
-    """That were installed."""
+    """Installed updates."""
     engines: tuple[EngineLine, ...]
     workers: tuple[WorkerLine, ...]
     states: tuple[StateLine, ...]
@@ -45,7 +45,7 @@ class RecordedRun:
     """Unix time of the last line."""
 
     def until(self, at_s: float) -> "RecordedRun":
-        """Return what was over by then."""
+        """Return the part of the run that was over by a time."""
         return RecordedRun(
             source=self.source,
             responses=_until(self.responses, at_s),
@@ -68,7 +68,7 @@ def recorded_run(directory: Path) -> RecordedRun:
     Read the last run of the gateways and of the coordinator in a directory.
 
     Raises:
-        ConfigError: A journal is not valid, has gaps, or there is none of a gateway.
+        ConfigError: A journal is invalid or has gaps, or there is no gateway's journal.
     """
     lines, first_gateway = list[Line](), list[Line]()
     for journal in journals_in(directory):

@@ -1,9 +1,10 @@
 """
-The costs of rounds, fitted to those of a journal. Pure.
+Costs of rounds, fitted to a journal. Pure.
 
-Seconds of a round are a sum of parts, each at least 0: least squares of relative errors, in which a minute's rounds of
-one kind weigh as much as they are, up to a limit. Where rounds with few tokens only read the weights, their time does
-not grow with tokens; from how many on it does is tried out. Intervals are those of the fit to minutes drawn at random.
+The duration of a round is a sum of nonnegative parts, fitted by least squares of relative errors. A minute's rounds of
+one kind are weighted by their number, up to a limit. Rounds with few tokens are bound by reading the weights and do not
+take longer with more tokens; the number of tokens from which they do is found by search. Intervals come from fits to
+resampled minutes.
 """
 
 from collections import defaultdict
@@ -33,21 +34,21 @@ DRAWS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundCosts:
-    """Seconds, by the names that a `CostModel` has for them, and how they were found."""
+    """Seconds under the names of `CostModel`, and statistics of the fit."""
 
     figures: dict[str, CostFigure]
     error: float
     """Mean relative error of the observations, weighted as in the fit."""
     knee: int
-    """Verified tokens from which on a round takes longer with more; 1: from the first."""
+    """Number of verified tokens above which rounds take longer with more tokens; 1 for all."""
 
 
 def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCosts:
     """
-    Fit what rounds cost.
+    Fit the costs of rounds.
 
     Raises:
-        ConfigError: There are too few; names the parameter and how many more are needed.
+        ConfigError: There are too few rounds; the message names the parameter and how many more are needed.
     """
     _require(rounds)
     has_drafts = any(one.arm.needs_drafter for one in rounds)
@@ -70,7 +71,7 @@ def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCo
 
 
 def interval(draws: Iterable[float]) -> tuple[float, float]:
-    """Return the ends of the middle 90 %."""
+    """Return the ends of the central 90 %."""
     ordered = sorted(draws)
     last = len(ordered) - 1
     return ordered[round(0.05 * last)], ordered[round(0.95 * last)]
@@ -118,7 +119,7 @@ class _Fit:
 
 
 def _parts(one: ObservedRounds, knee: int) -> tuple[float, ...]:
-    """Return by what each cost is multiplied in a round."""
+    """Return the factor of each cost in a round."""
     arm, rows = one.arm, one.batch * one.arm.draft_tokens
     passes = (1 if arm.is_block else arm.steps) if arm.needs_drafter else 0
     verified = rows if knee == 1 else max(1.0, rows / knee)

@@ -1,4 +1,4 @@
-"""What `tlt simulate fit` prints, as text and as JSON. Pure."""
+"""Output of `tlt simulate fit` as text and as JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from tlt_simulator.fit.held_out import HeldOut
 
 
 def fitted_lines(fitted: Fitted, beyond: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a table of all numbers, then what the fit does not cover."""
+    """Yield a table of all numbers, then those that the fit does not determine."""
     rows = [
         ("", "value", "90 % interval", "source", "of"),
         *((name, *_numbers(figure), str(figure.source), figure.of) for name, figure in fitted.rows),
@@ -28,7 +28,7 @@ def fitted_lines(fitted: Fitted, beyond: Sequence[str] = ()) -> Iterator[str]:
 
 
 def fitted_values(fitted: Fitted, beyond: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the same for JSON."""
+    """Return the same in JSON-compatible types."""
     return {
         "costs": {name: figure.model_dump(mode="json") for name, figure in fitted.rows},
         "fleet": fitted.fleet.model_dump(mode="json"),
@@ -44,7 +44,7 @@ def fitted_values(fitted: Fitted, beyond: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def held_out_lines(found: HeldOut) -> Iterator[str]:
-    """Yield the steps that were predicted, and both errors."""
+    """Yield the predicted steps and both errors."""
     yield "step  side     measured s  predicted s   error"
     for step in sorted(found.steps, key=lambda step: (step.number, not step.with_suite)):
         side = "with" if step.with_suite else "without"
@@ -56,7 +56,7 @@ def held_out_lines(found: HeldOut) -> Iterator[str]:
 
 
 def held_out_values(found: HeldOut) -> dict[str, Any]:
-    """Return the same for JSON."""
+    """Return the same in JSON-compatible types."""
     return {
         "step_time_error": found.step_time_error,
         "ratio_error": found.ratio_error,

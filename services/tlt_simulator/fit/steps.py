@@ -1,8 +1,8 @@
 """
-The steps of a recorded run, with and without the suite. Pure.
+Steps of a recorded run, with and without the suite. Pure.
 
-A step is what was requested between two updates of the weights. In a comparison its prompts are rolled out twice; the
-responses of the side without the suite are those that were requested while lending was off and got no drafts.
+A step consists of the requests between two updates of the weights. In a comparison its prompts are rolled out twice;
+responses without the suite are those that were requested while lending was off and had no drafts.
 """
 
 from bisect import bisect_right
@@ -21,36 +21,36 @@ class RecordedStep:
     """A step of one side. Times are seconds; Unix times end in `at_s`."""
 
     number: int
-    """From 1, the same on both sides."""
+    """Number of the step from 1, the same on both sides."""
     with_suite: bool
     responses: tuple[ResponseLine, ...]
     began_at_s: float
     ended_at_s: float
-    """When its last response was over."""
+    """End of its last response."""
     learn_s: float | None
-    """From the end of the step's last response, on any side, to the update; null: the run ended before."""
+    """Time from the end of the step's last response, on any side, to the update; null if the run ended before."""
     update_s: float | None
 
     @property
     def rollout_s(self) -> float:
-        """From the first request to the last response."""
+        """Time from the first request to the last response."""
         return self.ended_at_s - self.began_at_s
 
     @property
     def step_s(self) -> float | None:
-        """Duration of the whole step; null: the run ended before."""
+        """Duration of the whole step; null if the run ended before."""
         if self.learn_s is None or self.update_s is None:
             return None
         return self.rollout_s + self.learn_s + self.update_s
 
     @property
     def tokens(self) -> int:
-        """Of all its responses."""
+        """Tokens of all its responses."""
         return sum(line.tokens for line in self.responses)
 
 
 def recorded_steps(run: RecordedRun) -> tuple[RecordedStep, ...]:
-    """Return the steps in order of time; of a comparison, both sides of a step follow each other."""
+    """Return the steps in order of time. In a comparison, the two sides of a step follow each other."""
     updates = run.updates
     begins = [update.began for update in updates]
     by_step = dict[int, list[ResponseLine]]()
@@ -110,13 +110,13 @@ def _ended(line: ResponseLine) -> float:
 
 
 def _plain(run: RecordedRun) -> Callable[[ResponseLine], bool]:
-    """Return what tells whether a response is of the side without the suite."""
+    """Return a predicate for responses of the side without the suite."""
     off = tuple(_off(run))
     return lambda line: not line.drafted and any(began <= line.arrived < ended for began, ended in off)
 
 
 def _off(run: RecordedRun) -> Iterator[tuple[float, float]]:
-    """Yield when lending was off: from, until."""
+    """Yield the periods in which lending was off, as start and end."""
     changes = [(line.at, line.enabled) for line in run.lending]
     for (began, enabled), (ended, _) in pairwise([*changes, (run.ended_s, True)]):
         if not enabled:

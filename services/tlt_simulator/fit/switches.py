@@ -1,4 +1,4 @@
-"""What switches and learning take, from a journal: means of what was recorded. Pure."""
+"""Durations of switches and learning, as means over a journal. Pure."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -22,15 +22,15 @@ LEAST_SEEN: Final = 3
 
 def fitted_switches(run: RecordedRun, together: float, *, seed: int = 0) -> dict[str, CostFigure]:
     """
-    Return what the journal tells of switches, prefills and learning, by the names of a `CostModel`.
+    Return the costs of switches, prefill and learning from a journal, under the names of `CostModel`.
 
     Args:
         run: The journal.
-        together: Power of the number of trainers with which they learn faster together.
-        seed: Of what is drawn for intervals.
+        together: Exponent of the number of trainers with which they learn faster together.
+        seed: Seed of the resampling for intervals.
 
     Raises:
-        ConfigError: Too few tokens were prefilled; says how many more are needed.
+        ConfigError: Too few tokens were prefilled; the message states how many more are needed.
     """
     tokens = sum(line.tokens for line in run.prefills)
     if tokens < LEAST_PREFILLED:
@@ -58,7 +58,7 @@ def fitted_switches(run: RecordedRun, together: float, *, seed: int = 0) -> dict
 
 def fitted_learning_phase(steps: Sequence[RecordedStep], *, seed: int = 0) -> tuple[CostFigure, CostFigure]:
     """
-    Return the seconds for which the RL trainer learns in each step, and for each token of it.
+    Return the RL trainer's learning time per step, and per token of it.
 
     Raises:
         ConfigError: No step's learning ended.
@@ -77,12 +77,12 @@ def fitted_learning_phase(steps: Sequence[RecordedStep], *, seed: int = 0) -> tu
 
 
 def ratio(pairs: Sequence[tuple[float, float]], of: str, seed: int) -> CostFigure:
-    """Return the sum of the first numbers ÷ that of the second ones."""
+    """Return the ratio of two sums."""
     return _bootstrapped(pairs, lambda drawn: sum(a for a, _ in drawn) / sum(b for _, b in drawn), of, seed)
 
 
 def states_of(run: RecordedRun) -> dict[str, list[tuple[float, float, WorkerState]]]:
-    """Return what each worker was: from, until, state."""
+    """Return each worker's states, as start, end and state."""
     lines = defaultdict[str, list[StateLine]](list)
     for line in run.states:
         lines[line.worker].append(line)
@@ -126,7 +126,7 @@ def _starts(run: RecordedRun) -> Iterator[float]:
 
 
 def _stops(run: RecordedRun) -> Iterator[float]:
-    """Yield for how long workers switched after they had trained."""
+    """Yield the switching times of workers after training."""
     for stays in states_of(run).values():
         for (_, _, before), (began, ended, state) in pairwise(stays):
             if before is WorkerState.TRAINING and state is WorkerState.SWITCHING:
@@ -134,7 +134,7 @@ def _stops(run: RecordedRun) -> Iterator[float]:
 
 
 def _learned(run: RecordedRun, together: float) -> Iterator[tuple[float, float]]:
-    """Yield, for each drafter, the tokens learned since the one before, and the seconds, weighted by trainers."""
+    """Yield, for each drafter, the tokens learned since the previous one and the seconds, weighted by trainers."""
     data_s = min(line.at for line in run.responses)  # before, there is nothing to learn from
     turns = [
         turn

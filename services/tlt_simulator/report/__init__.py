@@ -1,5 +1,5 @@
 """
-What a simulation came to: for the terminal, as JSON, and as one HTML page.
+Reports of a simulation: terminal, JSON, and a single HTML page.
 
 Others use `Findings`, `table`, `document` and `page`.
 """

@@ -15,7 +15,7 @@ FORMAT = "tlt-simulation/1"
 
 
 def document(findings: Findings) -> dict[str, Any]:
-    """Return all that a report says. It holds no time at which it was made: the same options give the same document."""
+    """Return the whole report. It contains no timestamp, so that the same options give the same document."""
     comparison = findings.comparison
     scenario = comparison.scenario
     return {

@@ -1,4 +1,4 @@
-"""All that a report says, and the ratios that it is made of: each has one definition."""
+"""Content of a report, with a single definition of each ratio."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ SHOWN_STATES = tuple(state for state in WorkerState if state is not WorkerState.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTime:
-    """What the trace says of the time that its steps took, against the simulation without the suite."""
+    """Measured time of the trace's steps, compared to the simulation without the suite."""
 
     rollout_s: float
-    """Measured, over the steps that say it."""
+    """Measured rollout time, over the steps that have one."""
     simulated_s: float
-    """Of the same steps, without the suite."""
+    """Simulated rollout time of the same steps, without the suite."""
     steps: int
 
     @property
@@ -33,7 +33,7 @@ class MeasuredTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRow:
-    """A figure that others published, and what the simulation says."""
+    """A published number and its simulated value."""
 
     what: str
     published: float
@@ -47,22 +47,22 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a report says."""
+    """Content of a report."""
 
     comparison: Comparison
     responses: int
     measured: MeasuredTime | None = None
-    """None: the trace has no times."""
+    """None if the trace has no times."""
     published: tuple[PublishedRow, ...] = ()
     sensitivity: Sensitivity | None = None
     interval: ResultInterval | None = None
     what_to_set: WhatToSet | None = None
     notes: tuple[str, ...] = field(default=())
-    """Of the trace, and of what was built from options."""
+    """Notes on the trace and on assumptions."""
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Everything that readers should know before they trust the figures; each once."""
+        """All notes that readers need before they trust the figures, without duplicates."""
         return tuple(dict.fromkeys((*self.notes, *self.comparison.notes)))
 
 
@@ -80,19 +80,19 @@ class StepPair:
 
 
 def pairs(comparison: Comparison) -> tuple[StepPair, ...]:
-    """Return the steps on both sides."""
+    """Return the steps with both sides."""
     both = zip(comparison.without.steps, comparison.with_suite.steps, strict=True)
     return tuple(StepPair(without=without, with_suite=with_suite) for without, with_suite in both)
 
 
 def typical(comparison: Comparison) -> int:
-    """Return the place of the step with the median speedup."""
+    """Return the index of the step with the median speedup."""
     order = _by_speedup(comparison)
     return order[len(order) // 2]
 
 
 def worst(comparison: Comparison) -> int:
-    """Return the place of the step that gains least, of equals the first."""
+    """Return the index of the step with the lowest speedup, the first of equals."""
     return _by_speedup(comparison)[0]
 
 
@@ -112,13 +112,13 @@ def devices_s(run: SimulatedRun, state: str) -> float:
 
 
 def bubble_use(step: StepRun) -> float:
-    """Return the share of a step's unused device-seconds in which drafters were trained; 0 without any."""
+    """Return the share of a step's idle device-seconds that trained drafters; 0 if there are none."""
     unused = fsum(step.by_state.get(state, 0.0) for state in BUBBLES)
     return step.by_state.get(WorkerState.TRAINING, 0.0) / unused if unused else 0.0
 
 
 def accept_lengths(steps: Sequence[StepRun]) -> tuple[float, float]:
-    """Return the accept length of the first tenth of the steps, and of the last."""
+    """Return the accept length in the first and last tenth of the steps."""
     tenth = max(1, len(steps) // 10)
     return _accept_length(steps[:tenth]), _accept_length(steps[-tenth:])
 
@@ -129,7 +129,7 @@ def _accept_length(steps: Sequence[StepRun]) -> float:
 
 
 def measured_time(trace: RunTrace, without: SimulatedRun) -> MeasuredTime | None:
-    """Return the measured time of the steps whose trace says it, against the simulation; None: no step does."""
+    """Return the measured time of steps in the trace, compared to the simulation; None if no step has one."""
     known = [
         (step.rollout_s, run.rollout_s)
         for step, run in zip(trace.steps, without.steps, strict=False)

@@ -1,4 +1,4 @@
-"""How sure the result is: everything that has an interval varies together."""
+"""Uncertainty of the result: varies all numbers with intervals together."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,14 +38,14 @@ class ResultInterval:
 
     draws: int
     steps: str
-    """On which it was simulated, for people."""
+    """Description of the simulated steps."""
     varied: dict[str, int]
-    """How many numbers varied, by source."""
+    """Number of varied numbers, by source."""
     speedup: Range
-    """Of the whole run: its speedup times that of each draw ÷ that with nothing varied, on the same steps."""
+    """Speedup of the whole run, scaled by the ratio of each draw to the unvaried simulation on the same steps."""
     rollout_speedup: Range
     seconds: Range
-    """Duration of the whole run with the suite, likewise."""
+    """Duration of the whole run with the suite, scaled likewise."""
 
 
 def interval(
@@ -58,18 +58,18 @@ def interval(
     progress: Callable[[int], None] = lambda _: None,
 ) -> ResultInterval | None:
     """
-    Simulate with values drawn from all intervals, independently of each other (Latin hypercube; McKay et al. 1979).
+    Simulate with values drawn from all intervals independently (Latin hypercube; McKay et al. 1979).
 
     Args:
-        comparison: The whole run, with nothing varied; the seed of its scenario gives the draws.
+        comparison: The whole unvaried run, whose scenario's seed determines the draws.
         trace: The whole run.
-        steps: Those of it on which variants are simulated.
-        processes: How many simulations run at a time.
-        draws: How many.
-        progress: Told how many are there.
+        steps: Its steps on which variants are simulated.
+        processes: Number of concurrent simulations.
+        draws: Number of draws.
+        progress: Called with the number of finished simulations.
 
     Returns:
-        None if no number has an interval.
+        The interval, or None if no number has one.
     """
     scenario = comparison.scenario
     uncertain = [named for named in named_figures(scenario) if named.has_interval]
@@ -102,7 +102,7 @@ def interval(
 
 
 def hypercube(quantiles: Sequence[Callable[[float], float]], draws: int, seed: int) -> Iterator[tuple[float, ...]]:
-    """Yield draws; of each number, one falls into each of `draws` parts of equal probability."""
+    """Yield draws. The draws of each number fall into `draws` parts of equal probability, one each."""
     rng = Random(seed)
     columns = []
     for quantile in quantiles:
@@ -113,7 +113,7 @@ def hypercube(quantiles: Sequence[Callable[[float], float]], draws: int, seed: i
 
 
 def range_of(values: Sequence[float]) -> Range:
-    """Return the 90 % interval of draws, and their median."""
+    """Return the 90 % interval and median of draws."""
     ordered = sorted(values)
     low, middle, high = (_between(ordered, share) for share in ((1 - _LEVEL) / 2, 0.5, (1 + _LEVEL) / 2))
     return Range(low=low, middle=middle, high=high)
@@ -127,7 +127,7 @@ def _between(ordered: Sequence[float], share: float) -> float:
 
 
 def _quantile(named: NamedFigure) -> Callable[[float], float]:
-    """Half of a normal distribution below the value and half above it, each as wide as its side of the interval."""
+    """Return a quantile of a split normal distribution: its two halves have the widths of the interval's sides."""
     figure = named.figure
     most = 1.0 if named.name.rpartition(".")[2] in _PROBABILITIES else float("inf")
 

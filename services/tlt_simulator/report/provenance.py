@@ -1,4 +1,4 @@
-"""Where the numbers of a simulation come from. Every output says it."""
+"""Sources of a simulation's numbers, which every output states."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFigure:
-    """A number that a simulation rests on."""
+    """A named number of a simulation."""
 
     name: str
-    """As `--set` takes it."""
+    """Name as accepted by `--set`."""
     figure: CostFigure
 
     @property
     def has_interval(self) -> bool:
-        """Whether it may be another one."""
+        """Whether it has an interval."""
         return self.figure.least < self.figure.most
 
 
 def named_figures(scenario: Scenario) -> tuple[NamedFigure, ...]:
-    """Return all numbers of a scenario that come from somewhere, by name."""
+    """Return all numbers of a scenario that have a source, by name."""
     return tuple(NamedFigure(name=name, figure=figure) for name, figure in _figures(scenario))
 
 
@@ -44,14 +44,14 @@ def _figures(scenario: Scenario) -> Iterator[tuple[str, CostFigure]]:
 
 
 def by_source(scenario: Scenario) -> dict[Source, tuple[NamedFigure, ...]]:
-    """Return the numbers of each source that has some, the best known first."""
+    """Return the numbers by source, the most reliable first."""
     known = named_figures(scenario)
     sources = {source: tuple(each for each in known if each.figure.source is source) for source in Source}
     return {source: found for source, found in sources.items() if found}
 
 
 def summary(scenario: Scenario) -> str:
-    """Return in one sentence how many numbers come from where."""
+    """Return a sentence with the number of figures by source."""
     parts = [f"{len(found)} {source.value}" for source, found in by_source(scenario).items()]
     total = sum(len(found) for found in by_source(scenario).values())
-    return f"Of {counted(total, 'number')} that this rests on, {', '.join(parts)}."
+    return f"Of {counted(total, 'number')} used here, {', '.join(parts)}."

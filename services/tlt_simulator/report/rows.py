@@ -1,4 +1,4 @@
-"""The rows of a case: what others published beside what is simulated, all with one calibration."""
+"""Rows of a case: published numbers compared to simulated ones, with a single calibration."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

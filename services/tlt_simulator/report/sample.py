@@ -1,7 +1,7 @@
 """
-The steps on which variants are simulated, so that their time is bounded.
+Selects the steps on which variants are simulated, to bound their time.
 
-How many are taken follows from the number of events, not from a clock: the same options give the same output.
+Their number depends on the number of events rather than a clock, so that the same options give the same output.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MIN_STEPS = 4
 
 
 def sample_size(comparison: Comparison, variants: int, *, budget_s: float = BUDGET_S) -> int:
-    """Return on how many steps so many variants can be simulated."""
+    """Return the number of steps on which this many variants can be simulated."""
     steps = len(comparison.with_suite.steps)
     whole_s = EVENT_S * comparison.with_suite.events + PLAIN_EVENT_S * comparison.without.events
     affordable = steps if not whole_s else int(steps * budget_s / (whole_s * max(1, variants)))
@@ -26,7 +26,7 @@ def sample_size(comparison: Comparison, variants: int, *, budget_s: float = BUDG
 
 
 def sampled(trace: RunTrace, size: int) -> tuple[TraceStep, ...]:
-    """Return steps at equal distances over the run, the first and the last among them."""
+    """Return equidistant steps of the run, including the first and the last."""
     steps = trace.steps
     if size >= len(steps):
         return steps
@@ -36,7 +36,7 @@ def sampled(trace: RunTrace, size: int) -> tuple[TraceStep, ...]:
 
 
 def said(taken: Sequence[TraceStep], trace: RunTrace) -> str:
-    """Return which steps were taken, for people."""
+    """Return a description of the selected steps."""
     if len(taken) == len(trace.steps):
         return f"all {len(taken)} steps"
     return f"{len(taken)} of {len(trace.steps)} steps, at equal distances"

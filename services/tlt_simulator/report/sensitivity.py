@@ -1,4 +1,4 @@
-"""How the result depends on what it rests on, one thing at a time."""
+"""Sensitivity of the result to each number, varied one at a time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,36 +13,36 @@ from tlt_simulator.trace import RunTrace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swing:
-    """What one thing does to the result."""
+    """Effect of one number on the result."""
 
     name: str
     what: str
     low: str
-    """What its lower end is, for people."""
+    """Description of its lower end."""
     high: str
     at_low: SweepOutcome
     at_high: SweepOutcome
 
     @property
     def width(self) -> float:
-        """Between the two speedups."""
+        """Difference of the two speedups."""
         return abs(self.at_high.speedup - self.at_low.speedup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """What each thing does to the result, alone."""
+    """Effect of each number on the result, varied alone."""
 
     steps: str
-    """On which it was simulated, for people."""
+    """Description of the simulated steps."""
     base: SweepOutcome
-    """With nothing varied, on the same steps."""
+    """Result with nothing varied, on the same steps."""
     swings: tuple[Swing, ...]
-    """The widest first."""
+    """Effects, the largest first."""
 
 
 def count(scenario: Scenario, cap: int) -> int:
-    """Return how many simulations of both sides it takes."""
+    """Return the number of simulations of both sides."""
     return 2 * len(variations(scenario, cap)) + 1
 
 
@@ -55,14 +55,14 @@ def sensitivity(
     progress: Callable[[int], None] = lambda _: None,
 ) -> Sensitivity:
     """
-    Vary one thing at a time: every number with an interval, tails, drafters, updates and the fleet.
+    Vary one number at a time: those with intervals, tails, drafters, updates and the fleet.
 
     Args:
-        scenario: What is varied.
+        scenario: The scenario to vary.
         trace: The whole run.
-        steps: Those of it on which variants are simulated.
-        processes: How many simulations run at a time.
-        progress: Told how many are there.
+        steps: Its steps on which variants are simulated.
+        processes: Number of concurrent simulations.
+        progress: Called with the number of finished simulations.
     """
     varied = variations(scenario, trace.cap)
     todo = [Variant(name="base", scenario=scenario)]

@@ -1,4 +1,4 @@
-"""The rows of a sweep, for the terminal and as JSON."""
+"""Rows of a sweep, for the terminal and as JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ FORMAT = "tlt-sweep-rows/1"
 
 
 def table(scenario: Scenario, rows: Sequence[SweepRow], seeds: int) -> Group:
-    """Return the rows, and what to set if one of them is the best."""
+    """Return the rows, and the recommended settings if one row is the best."""
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for key in rows[0].changes:
         shown.add_column(key)

@@ -1,4 +1,4 @@
-"""The table of a simulation on the terminal."""
+"""The report of a simulation on the terminal."""
 
 from collections.abc import Iterator
 from statistics import median
@@ -25,11 +25,11 @@ BAR = 20
 
 def table(findings: Findings, *, numbers: bool = False) -> Group:
     """
-    Return everything that the terminal shows.
+    Return the complete terminal report.
 
     Args:
-        findings: What to show.
-        numbers: Whether to list every number that the simulation rests on.
+        findings: Content of the report.
+        numbers: Whether to list every number that the simulation uses.
     """
     parts: list[RenderableType] = [Text(_headline(findings), style="bold"), _padded(_comparison(findings))]
     parts += [_padded(_states(findings.comparison))]
@@ -106,7 +106,7 @@ def _accept_length(run: SimulatedRun) -> str:
 
 
 def _states(comparison: Comparison) -> Table:
-    """Device-hours by state, and their share."""
+    """Return device-hours by state and their share."""
     found = _plain_table("GPU time", "without TLT", "", "with TLT", "")
     totals = [run.state_s(*WorkerState) for run in (comparison.without, comparison.with_suite)]
     for state in WorkerState:
@@ -172,7 +172,7 @@ def _numbers(findings: Findings) -> Table:
 
 
 def number_rows(findings: Findings) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield every number that a simulation rests on: its name, value, interval, source and of what."""
+    """Yield a row for every number of a simulation: its name, value, interval, source and basis."""
     for named in named_figures(findings.comparison.scenario):
         figure = named.figure
         ends = " to ".join(figure_text(named.name, end) for end in (figure.least, figure.most))

@@ -1,4 +1,4 @@
-"""What is varied for the sensitivity: each number with an interval, and the shape of the run itself. Pure."""
+"""Variations for the sensitivity: each number with an interval, and the shape of the run. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ MAX_ACCEPT = 0.98
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """Something that may be lower or higher."""
+    """A lower and a higher variant."""
 
     name: str
     what: str
     low: str
-    """What the lower end is, for people."""
+    """Description of the lower end."""
     high: str
     lower: Callable[[Scenario, Steps], tuple[Scenario, Steps]]
     higher: Callable[[Scenario, Steps], tuple[Scenario, Steps]]
@@ -35,11 +35,11 @@ class Variation:
 
 def variations(scenario: Scenario, cap: int) -> tuple[Variation, ...]:
     """
-    Return what is varied, one at a time.
+    Return the variations, to be applied one at a time.
 
     Args:
-        scenario: What is simulated.
-        cap: Tokens of a response at most.
+        scenario: The simulated scenario.
+        cap: Maximum tokens of a response.
     """
     return (*_of_the_run(scenario, cap), *_of_figures(scenario))
 
@@ -99,9 +99,9 @@ def _of_the_run(scenario: Scenario, cap: int) -> Iterator[Variation]:
 
 def scaled_tails(steps: Steps, factor: float, cap: int) -> Steps:
     """
-    Return steps whose responses keep their length up to the median of all, and `factor` times what is above it.
+    Return steps in which the part of each length above the overall median is multiplied by `factor`.
 
-    A response that a cap has cut stays as it is; one that becomes longer than the cap is cut.
+    A response that was cut at the cap is unchanged; one that becomes longer than the cap is cut.
     """
     middle = median(sample.tokens for step in steps for sample in step.samples)
     scaled = ([_scaled(sample, middle, factor, cap) for sample in step.samples] for step in steps)
@@ -128,7 +128,7 @@ def _probability(figure: CostFigure, by: float) -> float:
 
 
 def with_learning(scenario: Scenario, factor: float) -> Scenario:
-    """Return a scenario in which the RL trainer learns for so many times as long per step."""
+    """Return a scenario in which the RL trainer's learning time is multiplied."""
     return set_figure(scenario, "trainer.learn_s", scenario.trainer.learn_s.value * factor)
 
 
@@ -138,7 +138,7 @@ def with_workers(scenario: Scenario, workers: int) -> Scenario:
 
 
 def merged(steps: Sequence[TraceStep]) -> Steps:
-    """Return steps of twice as many responses; a last one without a partner stays as it is."""
+    """Return steps of twice as many responses. A last step without a partner is unchanged."""
     return tuple(
         TraceStep(samples=tuple(sample for step in steps[place : place + 2] for sample in step.samples))
         for place in range(0, len(steps), 2)
@@ -146,7 +146,7 @@ def merged(steps: Sequence[TraceStep]) -> Steps:
 
 
 def divided(steps: Sequence[TraceStep]) -> Steps:
-    """Return steps of half as many prompts, each with all of its responses; a step with one prompt stays as it is."""
+    """Return steps of half as many prompts, each with all of its responses. A step with one prompt is unchanged."""
     return tuple(half for step in steps for half in _halves(step))
 
 

@@ -1,4 +1,4 @@
-"""What to set: the configuration keys that a small sweep finds better than their defaults."""
+"""Recommended settings: configuration keys for which a small sweep finds values better than the current ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,37 +26,37 @@ TRIED: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedValue:
-    """A value of a key, with all others as they are set."""
+    """A tried value of a key, with all others unchanged."""
 
     key: str
     value: str
     gain: float
-    """Share by which the run becomes shorter; below 0: longer. Of one seed, unless that was promising."""
+    """Share by which the run becomes shorter; negative if longer. From one seed, unless it was promising."""
     is_beyond_noise: bool
-    """Whether that is a gain beyond what seeds change."""
+    """Whether the gain exceeds the noise between seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatToSet:
-    """The result of the small sweep."""
+    """Result of the small sweep."""
 
     steps: str
-    """On which it was simulated, for people."""
+    """Description of the simulated steps."""
     seeds: int
     tried: tuple[TriedValue, ...]
     chosen: Mapping[str, str]
-    """By key; empty if nothing is better than what is set, beyond noise."""
+    """Recommended values by key; empty if none is better beyond noise."""
     gain: float
-    """Share by which the run becomes shorter with all of these; 0 without any."""
+    """Share by which the run becomes shorter with all recommended values; 0 without any."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """As `tlt up` takes them."""
+        """The settings as options of `tlt up`."""
         return tuple(f"--set {product_name(key)}={value}" for key, value in self.chosen.items())
 
 
 def count() -> int:
-    """Return about how many simulations it takes; those without the suite are the same for all."""
+    """Return the approximate number of simulations. Those without the suite are shared by all."""
     return 2 * SEEDS + sum(len(values) for values in TRIED.values())
 
 
@@ -69,14 +69,14 @@ def what_to_set(
     progress: Callable[[int], None] = lambda _: None,
 ) -> WhatToSet:
     """
-    Try values of one key at a time, then those together that were better, beyond noise.
+    Try values of one key at a time, then all better ones together, if they are better beyond noise.
 
     Args:
-        scenario: What is simulated, with what is set.
+        scenario: The scenario with its current settings.
         trace: The whole run.
-        steps: Those of it on which it is simulated.
-        processes: How many simulations run at a time.
-        progress: Told how many are there.
+        steps: Its steps that are simulated.
+        processes: Number of concurrent simulations.
+        progress: Called with the number of finished simulations.
     """
     runs = _Runs(scenario, steps, processes, progress)
     options = [{key: value} for key, values in TRIED.items() for value in values]
@@ -112,7 +112,7 @@ def _told(option: Mapping[str, str]) -> tuple[str, str]:
 def _together(
     runs: "_Runs", base: Sequence[float], chosen: Mapping[str, str], tried: Sequence[TriedValue]
 ) -> tuple[dict[str, str], float]:
-    """Return what is chosen, or its best single part if all of it together is no better."""
+    """Return the combination of the better values, or its best single value if the combination is not better."""
     if not chosen:
         return {}, 0.0
     key, value = next(iter(chosen.items()))
@@ -136,7 +136,7 @@ class _Runs:
         self._known = dict[str, float]()
 
     def durations(self, options: Sequence[Mapping[str, str]], *, seeds: int) -> list[tuple[float, ...]]:
-        """Return durations in the order of the options, one per seed; what was simulated before is known."""
+        """Return durations in the order of the options, one per seed. Earlier simulations are reused."""
         first = self._scenario.seed
         wanted = [[f"{dict(option)} {seed}" for seed in range(first, first + seeds)] for option in options]
         missing = [

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formats numbers for people."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ _UNITS = {"learn_tokens_s": "tokens/s", "learn_half_tokens": "tokens", "state_by
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three significant digits, and thousands apart."""
+    """Return a number with three significant digits and thousands separators."""
     if value == 0.0:
         return "0"
     if abs(value) >= 1000:
@@ -19,7 +19,7 @@ def three_digits(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in a unit that suits it."""
+    """Return a duration in a suitable unit."""
     for below, unit_s, unit in _DURATIONS:
         if abs(seconds) < below:
             return f"{three_digits(seconds / unit_s)} {unit}" if seconds else "0 s"
@@ -27,13 +27,13 @@ def duration(seconds: float) -> str:
 
 
 def in_one_unit(most_s: float) -> Callable[[float], str]:
-    """Return what turns durations of up to so many seconds into text, all in the unit that suits the longest."""
+    """Return a function that formats durations up to this many seconds in a common unit."""
     unit_s, unit = next(((size, unit) for below, size, unit in _DURATIONS if most_s < below), (86_400.0, "days"))
     return lambda seconds: f"{three_digits(seconds / unit_s)} {unit}"
 
 
 def figure_text(name: str, value: float) -> str:
-    """Return a number of the cost model, named as there, with its unit."""
+    """Return a number of the cost model with its unit, under its name there."""
     name = name.rpartition(".")[2]
     if unit := _UNITS.get(name):
         return f"{three_digits(value)} {unit}"
@@ -41,15 +41,15 @@ def figure_text(name: str, value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """Return how many times as fast."""
+    """Return a speedup as text."""
     return f"{ratio:.2f}x"
 
 
 def span(low: float, high: float) -> str:
-    """Return an interval of speedups."""
+    """Return an interval of speedups as text."""
     return f"{low:.2f} to {high:.2f}"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun."""
+    """Return a count with its noun."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"

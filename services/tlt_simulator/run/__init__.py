@@ -1,4 +1,4 @@
-"""Discrete events in virtual time: fleet, gateway, coordinator and trainers, with the deciders of the product."""
+"""Discrete-event simulation in virtual time: fleet, gateway, coordinator and trainers, with the product's deciders."""
 
 from tlt_simulator.run.simulation import compare, simulate, with_rollout_share
 

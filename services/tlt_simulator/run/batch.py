@@ -1,10 +1,10 @@
 """
-The requests that one worker decodes. Pure.
+The requests that one worker decodes concurrently. Pure.
 
-All of them get tokens at the same pace, so the worker counts one number, the tokens that each of its requests has got
-since it began, and a request ends when that number reaches the one it had at its arrival plus its tokens left. The pace
-falls as the KV cache fills: a round takes a + b k seconds with k tokens in the cache, which grows by the batch size for
-each token, so that x more tokens take p x + q x² / 2, which is solved for x.
+All requests get tokens at the same pace, so the worker keeps one counter, the tokens per request since it started, and
+a request ends when the counter has grown by its remaining tokens since its arrival. The pace falls as the KV cache
+fills: a round takes a + b k seconds with k tokens in the cache, which grows by the batch size for each token, so that x
+more tokens take p x + q x² / 2, which is solved for x.
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ EPSILON = 1e-6
 
 @dataclass(eq=False, slots=True)
 class SimRequest:
-    """A response that is generated."""
+    """A response being generated."""
 
     ref: int
     sample: TraceSample
     generated: float = 0.0
-    """Tokens when it came to its worker."""
+    """Number of tokens when it arrived at its worker."""
     place: "DecodedBatch | None" = None
     joined_at: float = 0.0
-    """Tokens that each request of its worker had got then."""
+    """The worker's counter of tokens per request at that time."""
 
     @property
     def tokens(self) -> float:
-        """Tokens of its response so far."""
+        """Number of tokens of its response so far."""
         return self.generated if self.place is None else self.generated + self.place.tokens - self.joined_at
 
     @property
@@ -44,11 +44,11 @@ class SimRequest:
 class DecodedBatch:
     """
     Attributes:
-        tokens: Tokens that each of its requests has got since it began.
+        tokens: Counter of tokens per request since the start.
         rounds: Rounds so far, summed over requests.
         produced: Tokens so far.
         kv_tokens: Tokens in the KV cache.
-        at_s: Up to when all of this is known.
+        at_s: Time up to which all of this is known.
     """
 
     def __init__(self) -> None:
@@ -66,15 +66,15 @@ class DecodedBatch:
         return len(self.requests)
 
     def set_speed(self, speed: RoundSpeed) -> None:
-        """Decode at a speed from now on; `advance` was called."""
+        """Set the decoding speed. `advance` must have been called."""
         self._speed = speed
 
     def stall(self, seconds: float, now_s: float) -> None:
-        """Decode nothing for some more seconds."""
+        """Decode nothing for a number of seconds."""
         self._stalled_until_s = max(self._stalled_until_s, now_s) + seconds
 
     def add(self, request: SimRequest, now_s: float, *, prefill_s: float) -> None:
-        """Take a request over, whose tokens are prefilled first; `advance` was called."""
+        """Add a request, whose tokens are prefilled first. `advance` must have been called."""
         if prefill_s > 0.0:
             self.stall(prefill_s, now_s)
         self.kv_tokens += request.kv_tokens
@@ -83,7 +83,7 @@ class DecodedBatch:
         heappush(self._ends, (self.tokens + request.sample.tokens - request.generated, request.ref))
 
     def remove(self, request: SimRequest) -> None:
-        """Give a request up, with the tokens that it has; `advance` was called."""
+        """Remove a request with its current tokens. `advance` must have been called."""
         self.kv_tokens -= request.kv_tokens
         request.generated, request.place = request.tokens, None
         del self.requests[request.ref]
@@ -91,7 +91,7 @@ class DecodedBatch:
             self.kv_tokens = 0.0
 
     def advance(self, now_s: float) -> float:
-        """Decode until now; return the tokens that each request got."""
+        """Advance to the current time; return the tokens that each request got."""
         start_s, self.at_s = max(self.at_s, min(self._stalled_until_s, now_s)), now_s
         if not self.requests or now_s <= start_s:
             return 0.0
@@ -106,7 +106,10 @@ class DecodedBatch:
         return tokens
 
     def next_event_s(self, kv_room: float) -> float:
-        """Return when the next request ends, or the KV cache is full; infinite without one. `advance` was called."""
+        """
+        Return the time until the next request ends or the KV cache is full; infinite if neither. `advance` must have
+        been called.
+        """
         if (end := self._next_end()) is None:
             return inf
         tokens = max(0.0, end - self.tokens)
@@ -116,7 +119,7 @@ class DecodedBatch:
         return max(self.at_s, self._stalled_until_s) + first * tokens + slope * tokens * tokens / 2.0
 
     def ended(self) -> list[SimRequest]:
-        """Remove and return the requests that have all their tokens; `advance` was called."""
+        """Remove and return the complete requests. `advance` must have been called."""
         found = list[SimRequest]()
         while (end := self._next_end()) is not None and end - self.tokens <= EPSILON:
             request = self.requests[heappop(self._ends)[1]]
@@ -126,7 +129,10 @@ class DecodedBatch:
         return found
 
     def retracted(self, kv_room: float) -> list[SimRequest]:
-        """Remove and return the requests with the fewest tokens until the KV cache has room; `advance` was called."""
+        """
+        Remove and return the requests with the fewest tokens until the KV cache has room. `advance` must have been
+        called.
+        """
         found = list[SimRequest]()
         while len(self.requests) > 1 and self.kv_tokens >= kv_room - EPSILON:
             request = min(self.requests.values(), key=lambda one: (one.tokens, -one.ref))
@@ -144,7 +150,7 @@ class DecodedBatch:
         return None
 
     def _pace(self) -> tuple[float, float]:
-        """Return the seconds of a token of each request now, and by how much they grow with each."""
+        """Return the current seconds per token of each request, and their growth per token."""
         speed = self._speed
         first = (speed.base_s + speed.kv_token_s * self.kv_tokens) / speed.length
         return first, speed.kv_token_s * len(self.requests) / speed.length

@@ -1,4 +1,4 @@
-"""The coordinator in virtual time: the product's registry, ledger, lender and announcer."""
+"""The simulated coordinator: the product's registry, ledger, lender and announcer in virtual time."""
 
 from collections.abc import Sequence
 from math import inf
@@ -29,10 +29,10 @@ class SimCoordinator:
     """
     Args:
         workers: The fleet.
-        learning: What trainers report.
+        learning: State that trainers report.
         events: Virtual time.
-        policy: When workers are lent.
-        lending: Whether they are at all.
+        policy: Lending policy.
+        lending: Whether workers are lent at all.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class SimCoordinator:
 
     @property
     def trainers(self) -> int:
-        """Workers that train."""
+        """The workers that train."""
         return sum(worker.activity.state is WorkerState.TRAINING for worker in self._workers.values())
 
     def report(self, worker: SimWorker) -> None:
-        """Take note of what a worker does now."""
+        """Record the state of a worker."""
         if worker.session is None:
             return
         learning = self._learning
@@ -82,27 +82,27 @@ class SimCoordinator:
             self._look_later()
 
     def report_all(self) -> None:
-        """Take note of what all workers do now: what trainers say has changed."""
+        """Record the states of all workers, because their trainers' reports have changed."""
         for worker in self._workers.values():
             self.report(worker)
 
     def queued(self, requests: int) -> None:
-        """Take note of how many requests wait."""
+        """Record the number of queued requests."""
         self._queues.report(GATEWAY, requests, self._events.now_s)
         self.decide()
 
     def decide(self) -> None:
-        """Decide as soon as everything that happens now has happened."""
+        """Decide after all events of the current time have been processed."""
         if not self._due:
             self._due = True
             self._events.after(0.0, self._decide)
 
     def publish(self) -> None:
-        """Take note of a new drafter."""
+        """Record a new drafter."""
         self._announcer.publish(DrafterWish(version=self._learning.version, uri="simulated"))
 
     def wish(self) -> DrafterVersion | None:
-        """Return the drafter that all engines load now; None: there is none."""
+        """Return the drafter that all engines should load, or None if there is none."""
         if not self._announcer.holds:  # asked after every event
             return None
         found = self._announcer.due(
@@ -113,7 +113,7 @@ class SimCoordinator:
         return found.version if found else None
 
     def _look_later(self) -> None:
-        """Look again when a worker that is free now may be lent."""
+        """Decide again when a free worker may be lent."""
         settle_s = self._registry.measures.settle_s(self._policy, self._events.now_s)
         if settle_s < inf:
             self._events.after(settle_s + ROUNDING_S, self.decide)

@@ -1,4 +1,4 @@
-"""What happens next: events in the order of virtual time. Pure."""
+"""Event queue in the order of virtual time. Pure."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -9,7 +9,7 @@ class Events:
     """
     Attributes:
         now_s: Virtual time.
-        processed: Events so far.
+        processed: Number of processed events.
     """
 
     def __init__(self) -> None:
@@ -19,15 +19,15 @@ class Events:
         self._number = count()
 
     def at(self, at_s: float, action: Callable[[], None]) -> None:
-        """Do something at a time; of several at one time, first what was asked for first."""
+        """Schedule a callback at a time. Callbacks at the same time run in the order of scheduling."""
         heappush(self._heap, (max(at_s, self.now_s), next(self._number), action))
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after some seconds."""
+        """Schedule a callback after a number of seconds."""
         self.at(self.now_s + seconds, action)
 
     def step(self) -> bool:
-        """Do what comes next; return whether there was anything."""
+        """Process the next event; return whether there was one."""
         if not self._heap:
             return False
         self.now_s, _, action = heappop(self._heap)

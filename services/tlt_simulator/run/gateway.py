@@ -1,4 +1,4 @@
-"""The gateway in virtual time: it queues and places requests, and follows what workers decode."""
+"""The simulated gateway: queues and places requests and follows their decoding in virtual time."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,15 +29,15 @@ FIRST_LOOK_S, LEAST_LOOK_S = 5.0, 0.5
 class SimGateway:
     """
     Args:
-        scenario: What is simulated.
+        scenario: The simulated scenario.
         workers: The fleet.
-        coordinator: Is told of the queue.
-        learning: Gives the drafter's quality, and is told of what is generated.
+        coordinator: Receives the length of the queue.
+        learning: Provides the drafter's quality and receives generated tokens.
         events: Virtual time.
-        on_idle: Called when all requests of a step are over.
+        on_idle: Called when all requests of a step have ended.
 
     Attributes:
-        tail_since_s: Since when this step is in its tail; None: it is not.
+        tail_since_s: Start of this step's tail; None before it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SimGateway:
         return sum(worker.batch.produced for worker in self._workers) / rounds if rounds else 1.0
 
     def begin(self, samples: Sequence[TraceSample], last_s: float | None) -> None:
-        """Take the requests of a step; the last one took so long."""
+        """Start the requests of a step; `seconds` is the duration of the previous one."""
         self._left, self.tail_since_s = len(samples), None
         if last_s is not None:
             self._look_s = max(LEAST_LOOK_S, last_s / LOOKS)
@@ -101,7 +101,7 @@ class SimGateway:
             self._events.after(self._look_s, partial(self._look, self._steps))
 
     def drafter_loaded(self, quality: float | None, pause_s: float) -> None:
-        """Decode with another drafter, or with one that is worth less, after a pause."""
+        """Continue with another drafter, or with an aged one, after a pause."""
         self._quality = quality
         for worker in self._workers:
             if worker.batch.requests:
@@ -151,7 +151,7 @@ class SimGateway:
             self._learning.generated(tokens * len(batch.requests))
 
     def _touch(self, worker: SimWorker) -> None:
-        """Look for the worker's next end once all that happens now has happened."""
+        """Look for the worker's next end after all events of the current time have been processed."""
         if not self._touched:
             self._events.after(0.0, self._follow)
         self._touched[worker.number] = worker

@@ -1,8 +1,8 @@
 """
-What the fleet's spot trainers learn together, and when it is published. Pure.
+Collective learning of the fleet's spot trainers, and the publication of drafters. Pure.
 
-Trainers continue from one another's drafters, so they are one line of learning whose pace grows with a small power of
-their number. When they rest, when they begin again and what they publish is decided by the product's own rules.
+Trainers continue from each other's drafters, so they form a single line of learning whose pace grows with a small power
+of their number. The product's own rules decide when they rest, resume and publish.
 """
 
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ SCORE_EVERY_TOKENS: int = TrainerConfig.model_fields["score_every_tokens"].defau
 
 @dataclass(slots=True)
 class _Weights:
-    """A drafter: what it has learned, and how much of that later policies have taken."""
+    """A drafter: its training, and its loss from later policies."""
 
     learned: float = 0.0
-    """Tokens, those that were seen before for what they still teach."""
+    """Training tokens; repeated ones count by what they still teach."""
     lost: float = 0.0
-    """Probability that its first draft is accepted, lost to updates since it learned."""
+    """Acceptance probability of its first draft lost to updates since it learned."""
 
 
 class Learning:
     """
     Args:
-        costs: How fast drafters learn, and forget.
-        keys: When trainers rest and publish.
+        costs: Learning curve and ageing of drafters.
+        keys: Rules for resting and publishing.
         drafter_tokens: As in `Scenario`.
 
     Attributes:
-        version: Of the newest drafter; 0: none was published.
+        version: Version of the newest drafter; 0 if none was published.
         resting: Whether nothing is left to learn.
         trained_s: Seconds of training, of all trainers.
     """
@@ -68,35 +68,35 @@ class Learning:
 
     @property
     def quality(self) -> float | None:
-        """Probability that the first draft of the newest drafter is accepted; None: there is none."""
+        """Acceptance probability of the newest drafter's first draft; None without a drafter."""
         return self._quality(self._published) if self.version else None
 
     @property
     def gain_per_s(self) -> float | None:
-        """As trainers report."""
+        """Gain per second that trainers report."""
         return self._decisions.gain_per_s
 
     @property
     def passes(self) -> float:
-        """How often a trainer's data was seen, on average."""
+        """Average number of passes of a trainer over its data."""
         return self._pool.passes
 
     def tokens_s(self, trainers: int) -> float:
-        """Return the tokens per second from which so many trainers learn."""
+        """Return the tokens per second that this many trainers learn from."""
         rate: float = self._costs.learn_tokens_s.value * trainers**self._costs.together.value if trainers else 0.0
         return rate
 
     def score_s(self, trainers: int) -> float:
-        """Return the seconds until the next evaluation; infinite if nothing is learned."""
+        """Return the seconds until the next evaluation; infinite if no trainer learns."""
         tokens_s = self.tokens_s(trainers)
         return self._decisions.score_in / tokens_s if tokens_s else inf
 
     def begin(self) -> None:
-        """Note that training begins again: trainers take what waits for them."""
+        """Resume training: trainers take the waiting data."""
         self._pool.take()
 
     def train(self, seconds: float, trainers: int) -> None:
-        """Learn for some seconds."""
+        """Train for a number of seconds."""
         tokens = self.tokens_s(trainers) * seconds
         one = self.tokens_s(1) * seconds  # each has its own pool
         worth = self._pool.train(one, seconds) * tokens / one if one else 0.0
@@ -108,18 +108,18 @@ class Learning:
         self.trained_s += seconds * trainers
 
     def generated(self, tokens: float) -> None:
-        """Note hidden states of so many new tokens."""
+        """Add hidden states of new tokens."""
         self._pool.generated(tokens)
 
     def update(self, policy: PolicyVersion) -> None:
-        """Note new weights of the policy: what was learned is worth less, and there is something to learn."""
+        """Record new policy weights, which age the drafter and give it something to learn."""
         self._policy = policy
         for weights in (self._own, self._published):
             weights.lost += self._costs.ageing.value
         self._begin_anew()
 
     def look_around(self) -> bool:
-        """Look for frames, and begin anew if there is news; return whether there was."""
+        """Take frames, and resume if there is news; return whether there was."""
         self._pool.take()
         return self._begin_anew()
 
@@ -128,7 +128,7 @@ class Learning:
         return self._decisions.look_around(now) is not None
 
     def score(self, accept_length: float) -> None:
-        """Evaluate the own weights. `accept_length` is that of the engine's last rounds."""
+        """Evaluate the current weights. `accept_length` is from the engine's last rounds."""
         self._decisions.scoring()
         self._decisions.engine_reached(accept_length)
         self._decisions.scored(
@@ -141,10 +141,10 @@ class Learning:
 
     def publish(self, *, last: bool) -> bool:
         """
-        Publish the own weights if the last score was good enough; return whether they were.
+        Publish the current weights if their last score suffices; return whether they were published.
 
         Args:
-            last: Whether a lease ends: then it is done at once, with what was learned since the score.
+            last: Whether a lease ends, so that they are published immediately, including training since the score.
         """
         decisions, now_s = self._decisions, 0.0  # publications take no time here
         if last:

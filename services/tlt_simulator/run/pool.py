@@ -1,9 +1,9 @@
 """
-The hidden states that a trainer has to learn from: those that wait in the cache, and those in its pool. Pure.
+Hidden states available to a trainer: those waiting in the cache and those in its pool. Pure.
 
-A state that was seen often teaches less: the n-th pass over the same data is worth exp(-n / R) of the first
-(arXiv 2305.16264). So what counts is how many different states a trainer gets, which the sizes of its takes, of its
-pool and of the cache limit. That one prompt in eight is held out for scores is left out.
+Repeated states teach less: the n-th pass over the same data is worth exp(-n / R) of the first (arXiv 2305.16264). The
+number of distinct states is therefore what matters, which is limited by the sizes of takes, pool and cache. The eighth
+of the prompts held out for scoring is neglected.
 """
 
 from math import exp, inf
@@ -20,16 +20,16 @@ MAX_TAKES = 64
 class StatePool:
     """
     Args:
-        costs: Bytes of a state, and how long another pass teaches something.
-        data: Of the trainer.
-        cache: Of the cache.
-        take_tokens: States that are taken at once, at most.
-        take_every_s: Seconds between two takes.
+        costs: Bytes per state, and the value of repeated passes.
+        data: Data settings of the trainer.
+        cache: Settings of the cache.
+        take_tokens: Maximum states per take.
+        take_every_s: Seconds between takes.
 
     Attributes:
         tokens: States in the pool.
-        added: States that were ever added.
-        passes: How often those in the pool were trained on, on average.
+        added: Total states added so far.
+        passes: Average number of passes over the states in the pool.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class StatePool:
         self.passes = 0.0
 
     def generated(self, tokens: float) -> None:
-        """Note new states, which are in the cache from now on, unless it is full."""
+        """Add new states to the cache, unless it is full."""
         self._waiting = min(self._cached_limit, self._waiting + tokens)
 
     def take(self) -> None:
-        """Take as much as is taken at once, as when a lease begins; what this passes over does not come again."""
+        """Take states as at the start of a lease. Skipped states are not offered again."""
         self._add(self._take)
         self._waiting = 0.0
 
     def train(self, tokens: float, seconds: float) -> float:
-        """Train on so many tokens in so many seconds; return what they are worth in tokens that were never seen."""
+        """Train on this many tokens in this many seconds; return their value in unseen tokens."""
         worth, rate, least_s = 0.0, tokens / seconds, seconds / MAX_TAKES
         while seconds > 0.0:
             part_s = min(seconds, max(least_s, self._every_s - self._untaken_s))
@@ -79,7 +79,7 @@ class StatePool:
         return worth
 
     def _pass(self, tokens: float) -> float:
-        """Return what the next tokens are worth."""
+        """Return the value of the next tokens."""
         if self.tokens < 1.0:
             return 0.0
         before, self.passes = self.passes, self.passes + tokens / self.tokens

@@ -1,4 +1,4 @@
-"""A run in virtual time: steps of rollouts, learning and updates."""
+"""Simulates a run in virtual time: steps of rollouts, learning and updates."""
 
 import gc
 import time
@@ -26,8 +26,8 @@ class Simulation:
     """
     Args:
         steps: The responses of each step.
-        scenario: What they run on.
-        progress: Is told of the number of steps that are over.
+        scenario: The simulated scenario.
+        progress: Called with the number of finished steps.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Simulation:
         )
 
     def _learn(self, tokens: int) -> None:
-        """Let the RL trainer learn from so many tokens, on the workers' devices or on its own."""
+        """Let the RL trainer learn from this many tokens, on the workers' devices or on its own."""
         trainer = self._scenario.trainer
         if trainer.colocated:
             for worker in self._workers:
@@ -152,14 +152,14 @@ class Simulation:
     def _until(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             if not self._events.step():
-                raise AssertionError("nothing happens any more")
+                raise AssertionError("no events are left")
             self._load()
 
     def _all_over(self) -> None:
         self._idle = True
 
     def _turned(self, worker: SimWorker) -> None:
-        """Take note of another state of a worker."""
+        """Record a worker's change of state."""
         self._turns.append(StateTurn(self._events.now_s, worker.number, worker.activity.state))
         self._catch_up()
         before, self._training = self._training, self._coordinator.trainers
@@ -172,7 +172,7 @@ class Simulation:
         self._coordinator.report(worker)
 
     def _catch_up(self) -> None:
-        """Learn up to now, with as many trainers as there were."""
+        """Let the spot trainers learn up to the current time, with their previous number."""
         seconds = self._events.now_s - self._trained_until_s
         self._trained_until_s = self._events.now_s
         if self._training and seconds > 0.0:
@@ -216,7 +216,7 @@ class Simulation:
             self._events.after(LOOK_EVERY_S, self._look_around)
 
     def _load(self) -> None:
-        """Let engines load a drafter that they are told of."""
+        """Make engines load an announced drafter."""
         if (version := self._coordinator.wish()) is None:
             return
         for worker in self._workers:
@@ -227,14 +227,14 @@ class Simulation:
 def simulate(
     steps: Sequence[TraceStep], scenario: Scenario, *, progress: Callable[[int], None] | None = None
 ) -> SimulatedRun:
-    """Simulate the rollouts of a run; `progress` is told how many steps are over."""
+    """Simulate the rollouts of a run. `progress` is called with the number of finished steps."""
     with quiet(), _uncollected():  # what a coordinator logs of each lease says nothing here
         return Simulation(steps, scenario, progress).run()
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no garbage in cycles: a simulation leaves hardly any, and looking takes a tenth of its time."""
+    """Disable the garbage collector: a simulation leaves few cycles, and collection takes a tenth of its time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -246,10 +246,10 @@ def _uncollected() -> Iterator[None]:
 
 def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: float) -> Scenario:
     """
-    Return a scenario in which rollouts without the suite take a share of the steps, on average.
+    Return a scenario in which rollouts without the suite take this share of the steps on average.
 
     Args:
-        steps: Steps to simulate for that.
+        steps: Steps to simulate for calibration.
         scenario: Its `trainer.learn_s` is replaced.
         share: Above 0, and at most 1.
     """
@@ -263,7 +263,7 @@ def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: fl
 
 
 def compare(trace: RunTrace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
-    """Simulate a run with and without the suite, each in its own process; `progress` counts the steps with it."""
+    """Simulate a run with and without the suite, each in its own process. `progress` counts the steps with it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # a thread may show the progress
         without = pool.submit(simulate, trace.steps, scenario.plain)
         with_suite = simulate(trace.steps, scenario, progress=progress)

@@ -1,9 +1,9 @@
 """
-How fast workers decode: which arms the product's bandit runs at a batch size, and what those cost. Pure.
+Decoding speed of workers, from the arms that the product's bandit runs at a batch size and their costs. Pure.
 
-A bandit that learns every round of a fleet would take longer than the run. It runs once for each power of two of the
-batch size and each quality of the drafter, from nothing, for as many rounds as a drafter stays the newest at least, and
-the shares of its arms count from then on: what it tries costs what it costs in the product.
+Running the bandit for every round of a fleet would take longer than the real run. It runs once for each power of two of
+the batch size and each quality of the drafter, from scratch, for the minimum number of rounds that a drafter stays the
+newest. The resulting shares of its arms are then used, so that exploration costs as much as in the product.
 """
 
 from collections import Counter
@@ -25,21 +25,21 @@ KV_TOKENS = 4096
 
 
 class RoundSpeed(NamedTuple):
-    """Decoding of a batch: seconds of a mean round are `base_s` + `kv_token_s` for each token in the KV cache."""
+    """Decoding speed of a batch: a mean round takes `base_s` + `kv_token_s` for each token in the KV cache."""
 
     base_s: float
     kv_token_s: float
     length: float
-    """Tokens per request and round."""
+    """Mean tokens per request and round."""
 
 
 class Speeds:
     """
     Args:
-        costs: What rounds cost.
+        costs: Costs of rounds.
         keys: The engine's configuration.
-        speculates: Whether anything is drafted.
-        seed: Of the bandits.
+        speculates: Whether engines draft.
+        seed: Seed of the bandits.
     """
 
     def __init__(self, costs: CostModel, keys: EngineKeys, *, speculates: bool, seed: int) -> None:
@@ -52,7 +52,7 @@ class Speeds:
         self._speeds: dict[tuple[int, int], RoundSpeed] = {}
 
     def of(self, batch: int, quality: float | None) -> RoundSpeed:
-        """Return the speed of so many requests with a drafter of a quality; None: there is no drafter."""
+        """Return the speed for this many requests with a drafter of this quality; None for no drafter."""
         key = (batch, -1 if quality is None else round(quality * GRID))
         if (speed := self._speeds.get(key)) is None:
             speed = self._speeds[key] = self._mean(batch, quality)
@@ -75,7 +75,7 @@ class Speeds:
         return RoundSpeed(base_s=base_s, kv_token_s=self._costs.kv_token_s.value, length=length)
 
     def _played(self, group: int, quality: float, arms: tuple[Arm, ...]) -> tuple[tuple[Arm, float], ...]:
-        """Return the shares of a bandit's rounds that arms get."""
+        """Return the arms' shares of a bandit's rounds."""
         chance = Random(f"{self._seed}/{group}/{round(quality * GRID)}")
         bandit, counts = Bandit(arms, self._config, self._seed), Counter[Arm]()
         for _ in range(ROUNDS):
@@ -88,7 +88,7 @@ class Speeds:
 
 
 def _drawn(chances: tuple[float, ...], chance: Random) -> int:
-    """Return how many drafts a request gets accepted."""
+    """Draw the number of accepted drafts of a request."""
     for place, accepts in enumerate(chances):
         if chance.random() >= accepts:
             return place

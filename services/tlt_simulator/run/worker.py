@@ -1,4 +1,4 @@
-"""A rollout worker in virtual time: its batch, the state of its devices and the lease it holds, as the product's."""
+"""A simulated rollout worker: its batch, device state and lease, with the product's rules."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,18 +21,18 @@ ROOM_SHARE = 0.9
 class SimWorker:
     """
     Args:
-        number: Of the worker in its fleet.
-        fleet: What it is one of.
-        costs: What switches cost.
+        number: Number of the worker in its fleet.
+        fleet: The fleet it belongs to.
+        costs: Costs of switches.
         events: Virtual time.
-        on_turn: Called when its state has changed.
+        on_turn: Called when its state changes.
 
     Attributes:
-        session: Its stream to the coordinator.
-        training_s: Seconds that its trainer has computed, on the first of its devices.
+        session: Session of its stream to the coordinator.
+        training_s: Seconds of its trainer's computation, on its first device.
         policy: Version of the weights.
         drafter: Version of the loaded drafter.
-        seen: Called with how the gateway sees it, whenever that has changed.
+        seen: Called whenever its routing candidate for the gateway changes.
         gave_up: Whether its KV cache was full since the last request ended.
     """
 
@@ -62,7 +62,7 @@ class SimWorker:
 
     @property
     def hello(self) -> WorkerHello:
-        """What it tells the coordinator of itself."""
+        """The identity that it sends to the coordinator."""
         return WorkerHello(
             worker_id=self.worker_id,
             address="simulated:0",
@@ -78,7 +78,7 @@ class SimWorker:
         return self.gave_up or self.batch.kv_tokens >= ROOM_SHARE * self._fleet.kv_room
 
     def status(self, *, gain: float | None, passes: float, resting: bool) -> WorkerStatus:
-        """Return what it reports."""
+        """Return its status report."""
         state = self.activity.state
         return WorkerStatus(
             state=WorkerState.RESTING if resting and state is WorkerState.IDLE else state,
@@ -96,7 +96,7 @@ class SimWorker:
         )
 
     def run(self, request: SimRequest, *, prefill_s: float) -> None:
-        """Run a request; its trainer makes way. `batch.advance` was called."""
+        """Run a request, taking the device back from the trainer. `batch.advance` must have been called."""
         now_s = self._events.now_s
         if self.lease.end():
             self._leave()
@@ -108,13 +108,13 @@ class SimWorker:
         self.changed()
 
     def dropped(self) -> None:
-        """Note that the batch has fewer requests."""
+        """Record that the batch has fewer requests."""
         if not len(self.batch):
             self._busy.close()
         self.changed()
 
     def offer(self, lease: Lease, *, resting: bool) -> None:
-        """Take a lease up, or decline it."""
+        """Accept or decline a lease."""
         wanted = not self.activity.busy and not resting
         if self.lease.offer(lease, self._events.now_s, wanted=wanted):
             self._tenant += 1
@@ -124,12 +124,12 @@ class SimWorker:
             self._events.after(self._costs.lease_start_s.value, lambda: self._entered(tenant))
 
     def revoke(self, revocation: Revocation) -> None:
-        """Give the device back as the coordinator asks."""
+        """Return the device on the coordinator's request."""
         if self.lease.revoked_by(revocation):
             self.make_way()
 
     def make_way(self) -> None:
-        """Take the device back."""
+        """Take the device back from the trainer."""
         if self.lease.end():
             self._leave()
 
@@ -145,13 +145,13 @@ class SimWorker:
         self._updating.enter_context(self.activity.update())
 
     def end_update(self, version: PolicyVersion) -> None:
-        """Serve other weights from now on."""
+        """Serve the new weights."""
         self.policy = version
         self._updating.close()
         self.changed()
 
     def changed(self) -> None:
-        """Note that the gateway sees it otherwise from now on."""
+        """Report that its routing candidate has changed."""
         running, slots = len(self.batch), self._fleet.slots
         self.seen(
             Candidate(

@@ -1,4 +1,4 @@
-"""What `--over` means: all combinations of the values of some keys."""
+"""Parses `--over` into all combinations of key values."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -15,11 +15,11 @@ Changes = Mapping[str, str]
 
 def grid(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """
-    Return the values of each key of options KEY=V1,V2 ...; a value with commas stands in brackets, [off,chain-3] or
+    Return the values of each key in options KEY=V1,V2 .... Values with commas are bracketed: [off,chain-3] or
     {"8":32,"16":16}.
 
     Raises:
-        ConfigError: An option has another form, or a key or a value comes twice.
+        ConfigError: An option has another form, or a key or a value is repeated.
     """
     found = dict[str, tuple[str, ...]]()
     for text in options:
@@ -29,7 +29,7 @@ def grid(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if not (given and equals and values and all(values)):
             raise ConfigError(f"--over {text}: accepted: KEY=VALUE1,VALUE2,...", field="over")
         if key in found:
-            raise ConfigError(f"--over {given} comes twice; accepted: all values of a key in one option", field="over")
+            raise ConfigError(f"--over {given} is repeated; accepted: all values of a key in one option", field="over")
         if twice := [value for place, value in enumerate(values) if value in values[:place]]:
             raise ConfigError(f"--over {given} has {twice[0]} twice; accepted: each value once", field="over")
         found[key] = values
@@ -38,10 +38,10 @@ def grid(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 def combinations(over: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], ...]:
     """
-    Return all combinations of values, the last key's changing fastest.
+    Return all combinations of values. The last key changes fastest.
 
     Raises:
-        ConfigError: There are too many.
+        ConfigError: There are too many combinations.
     """
     count = 1
     for values in over.values():
@@ -73,6 +73,6 @@ def _values(listed: str) -> list[str]:
 
 
 def _without_brackets(value: str) -> str:
-    """A list of names is one value, which configurations accept with commas; JSON stays as it is."""
+    """Remove the brackets of a list of names, which configurations accept with commas. JSON is unchanged."""
     inside = value[1:-1]
     return inside if value.startswith("[") and value.endswith("]") and '"' not in inside and inside else value

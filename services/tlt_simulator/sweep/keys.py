@@ -1,4 +1,4 @@
-"""Keys of a scenario, as `--set` and `--over` take them: the suite's, the fleet's, the trainer's and the costs'."""
+"""Keys of a scenario for `--set` and `--over`: the suite's, the fleet's, the trainer's and the costs'."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
 
 
 def own_name(key: str) -> str:
-    """Return a key as it is called here."""
+    """Return a key under its name in the scenario."""
     for own, product in PRODUCT_NAMES.items():
         if key == product or key.startswith(f"{product}."):
             return own + key.removeprefix(product)
@@ -51,19 +51,19 @@ def own_name(key: str) -> str:
 
 
 def product_name(key: str) -> str:
-    """Return a key as `tlt up --set` takes it."""
+    """Return a key under its name in `tlt up --set`."""
     first, dot, rest = own_name(key).partition(".")
     return f"{PRODUCT_NAMES.get(first, first)}{dot}{rest}"
 
 
 def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "--set") -> Scenario:
     """
-    Return a scenario with other values of some keys.
+    Return a scenario with changed keys.
 
     Args:
-        scenario: What is changed.
+        scenario: The scenario to change.
         settings: Values as text, by key.
-        option: By which they came, for errors.
+        option: Name of the option that set them, for errors.
 
     Raises:
         ConfigError: A key is unknown, or its value is not accepted.
@@ -81,10 +81,10 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
 
 def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:
     """
-    Split options of the form KEY=VALUE; of a key that is set twice, the last value counts.
+    Split options of the form KEY=VALUE. If a key is repeated, its last value counts.
 
     Raises:
-        ConfigError: One has another form.
+        ConfigError: An option has another form.
     """
     found = dict[str, str]()
     for text in options:
@@ -96,7 +96,7 @@ def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:
 
 
 def set_figure(scenario: Scenario, name: str, value: float) -> Scenario:
-    """Return a scenario with another value of one number, `costs.NAME` or one of the RL trainer's."""
+    """Return a scenario with one number changed: `costs.NAME`, or one of the RL trainer's."""
     if name in _LEARNING:
         learning = {name.removeprefix("trainer."): CostFigure(value=value, source=Source.ASSUMED)}
         return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update=learning)})

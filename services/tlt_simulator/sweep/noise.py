@@ -1,4 +1,4 @@
-"""Whether one setting is better than another, or only seems to be: differences between runs of the same seeds. Pure."""
+"""Compares settings by paired differences between runs with the same seeds. Pure."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -11,17 +11,18 @@ _T99 = (31.82, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76)
 
 
 def spread(values: Sequence[float]) -> float:
-    """Return the standard deviation between seeds; 0 of one."""
+    """Return the standard deviation between seeds; 0 for a single one."""
     return stdev(values) if len(values) > 1 else 0.0
 
 
 def is_shorter(one_s: Sequence[float], other_s: Sequence[float]) -> bool:
     """
-    Return whether runs take less time than others, beyond what seeds change.
+    Return whether runs are shorter than others beyond the noise between seeds.
 
     Args:
         one_s: Durations, one per seed.
-        other_s: Durations of the others with the same seeds, in the same order. With one seed, nothing is beyond it.
+        other_s: Durations of the others with the same seeds, in the same order. With a single seed, the answer is
+            always False.
     """
     if len(one_s) < 2:
         return False

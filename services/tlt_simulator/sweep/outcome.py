@@ -1,4 +1,4 @@
-"""What is kept of a simulation among many, and how it is made."""
+"""The retained result of one of many simulations."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from tlt_simulator.trace import TraceStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutcome:
-    """One side of a simulated run."""
+    """Result of one side of a simulated run."""
 
     seconds: float
     rollout_s: float
     bubble_utilisation: float
     accept_length: float
     drafters: int
-    """Published."""
+    """Number of published drafters."""
     events: int
 
     @classmethod
     def of(cls, run: SimulatedRun) -> "SideOutcome":
-        """Return what is kept of a run."""
+        """Return the retained result of a run."""
         rounds = sum(step.rounds for step in run.steps)
         return cls(
             seconds=run.seconds,
@@ -37,30 +37,30 @@ class SideOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOutcome:
-    """Both sides."""
+    """Results of both sides."""
 
     without: SideOutcome
     with_suite: SideOutcome
 
     @property
     def speedup(self) -> float:
-        """Duration of the run without the suite ÷ with it."""
+        """Ratio of the run's duration without the suite to that with it."""
         return self.without.seconds / self.with_suite.seconds
 
     @property
     def rollout_speedup(self) -> float:
-        """The same for rollouts alone."""
+        """The same ratio for rollouts only."""
         return self.without.rollout_s / self.with_suite.rollout_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A simulation to run. `name` tells it from the others."""
+    """A simulation to run, identified by `name`."""
 
     name: str
     scenario: Scenario
     steps: tuple[TraceStep, ...] | None = None
-    """None: those that all variants share."""
+    """None for the steps that all variants share."""
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
@@ -74,7 +74,7 @@ def side_of(
     Simulate one side.
 
     Raises:
-        Stopped: `is_stopped` said so, after a step.
+        Stopped: `is_stopped` returned True after a step.
     """
 
     def look(_: int) -> None:

@@ -1,8 +1,8 @@
 """
 Simulates variants over the cores of a machine.
 
-Many variants have the same side without the suite: it depends on neither its keys nor on how drafters draft and learn.
-Such a side is simulated once.
+Many variants share the side without the suite, which depends neither on the suite's keys nor on drafting and learning.
+It is simulated once.
 """
 
 import os
@@ -28,7 +28,7 @@ SUITE_COSTS = frozenset(
 
 
 def plain_key(scenario: Scenario) -> str:
-    """Return what is the same for scenarios whose sides without the suite are the same, with the same steps."""
+    """Return a key that is equal for scenarios with equal sides without the suite, given the same steps."""
     costs = [figure.value for name, figure in scenario.costs.figures() if name not in SUITE_COSTS]
     learning = scenario.trainer
     trainer = (learning.learn_s.value, learning.learn_token_s.value, learning.colocated)
@@ -36,7 +36,7 @@ def plain_key(scenario: Scenario) -> str:
 
 
 def cores() -> int:
-    """Return how many simulations can run at a time."""
+    """Return the number of simulations that can run concurrently."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -51,12 +51,12 @@ def outcomes(
     variants: Sequence[Variant], steps: Sequence[TraceStep], *, processes: int
 ) -> Iterator[tuple[Variant, SweepOutcome]]:
     """
-    Simulate variants, and yield each as soon as both of its sides are there.
+    Simulate variants, and yield each as soon as both of its sides are complete.
 
     Args:
-        variants: What to simulate; names are distinct.
-        steps: The steps of all variants that have none of their own.
-        processes: How many run at a time; with 1, everything runs in this process, in order.
+        variants: The variants; names are unique.
+        steps: The steps of variants without their own steps.
+        processes: Number of concurrent simulations. With 1, everything runs in this process, in order.
     """
     shared = tuple(steps)
     sides = {variant.name: _sides(variant) for variant in variants}
@@ -107,7 +107,7 @@ def _in_order_of_end(pool: ProcessPoolExecutor, sides: Sequence[_Side]) -> Itera
 
 
 class _Worker:
-    """What a process of the pool has."""
+    """State of a process in the pool."""
 
     steps: tuple[TraceStep, ...] = ()
     stop: Event | None = None

@@ -1,8 +1,8 @@
 """
-The file in which a sweep keeps its results, so that it can be resumed: the format `tlt-sweep/1`.
+Results file of a sweep, from which it can be resumed: the format `tlt-sweep/1`.
 
-The first line says which scenario and trace it is for; each further line is a result. A line is written at once, and a
-last line that was cut, as by a crash, is left out.
+The first line identifies the scenario and trace; each further line is a result. Lines are written immediately, and a
+last line truncated by a crash is ignored.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ def trace_digest(trace: RunTrace) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptScenario:
-    """What the results of a file are of."""
+    """Identity of the sweep whose results a file holds."""
 
     scenario: Scenario
     trace: RunTrace
@@ -54,7 +54,7 @@ class SweptScenario:
 
 
 def key_of(changes: Mapping[str, str], seed: int) -> str:
-    """Return what tells a result from others."""
+    """Return the key of a result."""
     return json.dumps({"changes": dict(sorted(changes.items())), "seed": seed})
 
 
@@ -63,16 +63,16 @@ class ResultsFile:
 
     def __init__(self, path: Path, swept: SweptScenario, *, resume: bool) -> None:
         """
-        Open a file, and read what it has.
+        Open a file and read its results.
 
         Args:
             path: The file.
-            swept: What the results are of.
-            resume: Whether results may be there already.
+            swept: Identity of the sweep.
+            resume: Whether the file may already have results.
 
         Raises:
-            ConfigError: It cannot be written, is of another scenario, is not valid, or another sweep writes to it; or
-                it exists and is not to be resumed.
+            ConfigError: It cannot be written, belongs to another scenario, is invalid, is in use by another sweep, or
+                exists without `resume`.
         """
         self._path = path
         self.cut = False
@@ -97,15 +97,15 @@ class ResultsFile:
         return len(self._results)
 
     def get(self, changes: Mapping[str, str], seed: int) -> SweepOutcome | None:
-        """Return a result, or None if there is none yet."""
+        """Return a result, or None if it does not exist yet."""
         return self._results.get(key_of(changes, seed))
 
     def put(self, changes: Mapping[str, str], seed: int, outcome: SweepOutcome) -> None:
         """
-        Write a result down.
+        Write a result.
 
         Raises:
-            ConfigError: The disk does not take it.
+            ConfigError: The file cannot be written.
         """
         self._append({"changes": dict(changes), "seed": seed, **asdict(outcome)})
         self._results[key_of(changes, seed)] = outcome
@@ -153,7 +153,7 @@ class ResultsFile:
         try:
             value = json_of(line)
         except ValueError as error:
-            raise self._invalid(number, f"is no JSON: {error}") from error
+            raise self._invalid(number, f"is not JSON: {error}") from error
         if not isinstance(value, dict):
             raise self._invalid(number, "is not an object")
         return value

@@ -1,4 +1,4 @@
-"""The result of a sweep: a row per combination, over its seeds. Pure."""
+"""Results of a sweep: one row per combination, over its seeds. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from tlt_simulator.sweep.outcome import SweepOutcome
 
 
 class Mark(StrEnum):
-    """How a row compares with the fastest one."""
+    """Comparison of a row with the fastest one."""
 
     BEST = "best"
     """Faster than every other row, beyond noise."""
     AS_GOOD = "as good as the best"
-    """The fastest row, or one that noise does not tell from it."""
+    """The fastest row, or one that noise does not distinguish from it."""
     NONE = ""
 
 
@@ -54,7 +54,7 @@ class SweepRow:
 
 
 def rows_of(found: Sequence[tuple[Mapping[str, str], Sequence[SweepOutcome]]]) -> tuple[SweepRow, ...]:
-    """Return rows in the order given, the best one marked only if it is beyond noise."""
+    """Return rows in the given order, marking the best one only if it is better beyond noise."""
     rows = [SweepRow(changes=changes, outcomes=tuple(outcomes)) for changes, outcomes in found]
     if len(rows) < 2:
         return tuple(rows)

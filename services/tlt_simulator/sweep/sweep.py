@@ -24,14 +24,14 @@ class _Point:
 
 
 class Sweep:
-    """What is to be simulated. Everything is checked before anything runs."""
+    """The variants of a sweep. Everything is checked before anything runs."""
 
     def __init__(self, base: Scenario, over: Mapping[str, Sequence[str]], *, seeds: int) -> None:
         """
         Args:
-            base: What is varied; its seed is the first.
+            base: The scenario to vary; its seed is the first.
             over: Values of each key, as text.
-            seeds: How often each combination is simulated.
+            seeds: Number of seeds per combination.
 
         Raises:
             ConfigError: A key is unknown, a value is not accepted, or there are too many combinations.
@@ -56,13 +56,13 @@ class Sweep:
         progress: Callable[[int], None] = lambda _: None,
     ) -> tuple[SweepRow, ...]:
         """
-        Simulate what `results` does not have yet, and return a row per combination.
+        Simulate the variants missing from `results`, and return a row per combination.
 
         Args:
             steps: The trace.
-            processes: How many simulations run at a time.
-            results: Where results are read from and written to.
-            progress: Told how many are there.
+            processes: Number of concurrent simulations.
+            results: The file to read results from and write them to.
+            progress: Called with the number of finished simulations.
 
         Raises:
             ConfigError: Results cannot be written.

@@ -1,5 +1,6 @@
 """
-Reads the lengths that trainers and journals write, and draws lengths of a distribution. Texts never leave a reader.
+Reads response lengths from logs of trainers and journals, and draws lengths from distributions. Texts never leave a
+reader.
 
 Others use `read_apart`, `read_trace`, `forms`, `LengthSpec`, `parsed_lengths`, `drawn_trace`, `drawn_steps` and
 `Drawn`.

@@ -1,6 +1,6 @@
 """
-Reads a log in a process of its own, which may run out of memory or time: logs come from anybody, and a few kilobytes
-of gzip, pickle or JSON can stand for more than any machine holds.
+Reads a log in a separate process with limited memory and time: logs are untrusted, and a few kilobytes of gzip, pickle
+or JSON can expand to more than any machine holds.
 """
 
 import multiprocessing
@@ -34,11 +34,11 @@ def read_apart(path: Path, tell: Callable[[int], None] = lambda _: None, **optio
 
     Args:
         path: A file or a directory.
-        tell: Is told now and then how many responses were found.
-        options: Those of `read_trace`.
+        tell: Called occasionally with the number of responses found.
+        options: Options of `read_trace`.
 
     Raises:
-        ConfigError: As for `read_trace`, or the log takes more memory or time than one of its size may.
+        ConfigError: As for `read_trace`, or reading takes more memory or time than allowed for the log's size.
     """
     size = _size_of(path)
     context = multiprocessing.get_context("spawn")  # threads of this process may hold locks
@@ -60,7 +60,7 @@ def _answer(ours: Connection, path: Path, tell: Callable[[int], None]) -> RunTra
             kind, value = ours.recv()
         except EOFError:
             raise refused(
-                str(path), "it", "takes more memory or time to read than a log of its size may", "a log that is whole"
+                str(path), "it", "takes more memory or time to read than a log of its size may", "a complete log"
             ) from None
         if kind == "found":
             tell(value)
@@ -73,7 +73,7 @@ def _answer(ours: Connection, path: Path, tell: Callable[[int], None]) -> RunTra
 
 
 def _read(theirs: Connection, path: Path, options: Mapping[str, Any], size: int) -> None:
-    """Read in this process, with limits, and send what is found."""
+    """Read in this process, with limits, and send the result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent ends this one
     mib = size // 2**20
     _limit(resource.RLIMIT_DATA, _held_bytes() + ROOM_BYTES + COPIES * size)
@@ -99,7 +99,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def _held_bytes() -> int:
-    """Return the memory that this process has for itself already, as `RLIMIT_DATA` counts it."""
+    """Return the memory that this process already uses, as `RLIMIT_DATA` counts it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

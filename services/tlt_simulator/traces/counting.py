@@ -1,4 +1,4 @@
-"""Counts the tokens of texts, for trainers that log nothing else."""
+"""Counts the tokens of texts, for trainers that only log texts."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ FILE = "tokenizer.json"
 
 class TextCounter:
     """
-    Counts tokens with the model's tokenizer. The texts are not kept.
+    Counts tokens with the model's tokenizer, without keeping the texts.
 
     Raises:
-        ConfigError: There is no such tokenizer.
+        ConfigError: The tokenizer is missing or cannot be loaded.
     """
 
     def __init__(self, tokenizer: str) -> None:

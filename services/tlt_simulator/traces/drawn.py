@@ -15,27 +15,28 @@ EPOCH_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A response to come."""
+    """A drawn response."""
 
     prompt: int
     length: int
     ends: bool
-    """Whether it ends by itself; otherwise at the cap."""
+    """Whether it ends by itself rather than at the cap."""
 
 
 def drawn_steps(
     spec: LengthSpec, *, prompts: int, group: int, of: int, steps: int, seed: int | str
 ) -> Iterator[list[Drawn]]:
     """
-    Yield the responses of successive steps: `group` to each of `prompts`, out of a set of `of`, in order of epochs.
+    Yield the responses of successive steps: `group` for each of `prompts` prompts, taken from a set of `of` in order of
+    epochs.
 
     Args:
         spec: The distribution.
-        prompts: Prompts of a step.
-        group: Responses to each.
+        prompts: Prompts per step.
+        group: Responses per prompt.
         of: Prompts in the data set.
         steps: Number of steps.
-        seed: Of all draws.
+        seed: Seed of all draws.
     """
     chance = random.Random(seed)
     levels = [chance.gauss(0.0, spec.prompt_spread) for _ in range(of)]
@@ -68,13 +69,13 @@ def drawn_trace(
     Args:
         spec: The distribution.
         steps: Number of steps.
-        prompts: Prompts of a step.
-        group: Responses to each.
-        seed: Of all draws.
-        of: Prompts in the data set; None: those of eight steps.
+        prompts: Prompts per step.
+        group: Responses per prompt.
+        seed: Seed of all draws.
+        of: Prompts in the data set; None for those of eight steps.
 
     Raises:
-        ConfigError: A number is not at least 1.
+        ConfigError: A number is below 1.
     """
     of = EPOCH_STEPS * prompts if of is None else of
     for name, value in (("steps", steps), ("prompts", prompts), ("group", group), ("of", of)):

@@ -1,4 +1,4 @@
-"""What a reader of a form is, and what it finds. Pure."""
+"""Interface of log readers and their results. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,39 +11,39 @@ Identity: TypeAlias = int | str | bytes | tuple[int | str | bytes, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundResponse:
-    """A response, as a reader finds it."""
+    """A response found by a reader."""
 
     place: str
-    """FILE:LINE, or how else it is found."""
+    """Location, such as FILE:LINE."""
     step: int
     prompt: Identity | None
-    """The same in later epochs; None: the log does not say."""
+    """Equal in later epochs; None if the log does not state it."""
     group: Identity | None = None
-    """Of its step; None: as `prompt`."""
+    """Group within its step; None stands for `prompt`."""
     prompt_tokens: int
     tokens: int
     ends: bool | None
-    """Whether it ends by itself; None: the log does not say."""
+    """Whether it ends by itself; None if the log does not state it."""
     is_counted: bool = False
-    """Whether `tokens` was counted in a text, and may differ by a few tokens."""
+    """Whether `tokens` was counted in a text, and may be off by a few tokens."""
     after_s: float = 0.0
-    """Seconds from the beginning of its step to its request."""
+    """Seconds from the start of its step to its request."""
     seconds: float | None = None
-    """From its request to its last token."""
+    """Seconds from its request to its last token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundStep:
-    """What is known of the step whose responses were found last."""
+    """Facts about the step whose responses were found last."""
 
     place: str
     step: int
     rollout_s: float | None = None
     step_s: float | None = None
     began_s: float | None = None
-    """On any clock."""
+    """Start time, on any clock."""
     cap: int | None = None
-    """Tokens of its responses at most."""
+    """Maximum tokens of its responses."""
 
 
 Found: TypeAlias = FoundResponse | FoundStep
@@ -51,20 +51,20 @@ Found: TypeAlias = FoundResponse | FoundStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How a log is to be read."""
+    """Options for reading a log."""
 
     group: int | None
-    """Responses to each prompt, in logs that do not say, or to check; None: any number."""
+    """Responses per prompt, for logs that do not state it, or to check; None for any number."""
     cap: int | None
     count: Callable[[list[str]], list[int]] | None
-    """Counts the tokens of texts; None: no tokenizer was named."""
+    """Counts the tokens of texts; None without a tokenizer."""
     note: Callable[[str], None]
-    """Is told what was assumed."""
+    """Called with each assumption."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """What forms are told apart by."""
+    """Properties of a log by which its form is recognized."""
 
     path: Path
     first: Mapping[str, Any]
@@ -72,26 +72,26 @@ class FirstLook:
 
 
 class TraceForm(Protocol):
-    """A form of logs."""
+    """A form of log."""
 
     name: str
     about: str
-    """What it is, in a line."""
+    """One-line description."""
     tokens_field: str
-    """What its lengths are called, for errors."""
+    """Its name for lengths, for errors."""
     group_field: str
-    """What names its groups."""
+    """The field that names its groups."""
 
     def fits(self, look: FirstLook) -> bool:
-        """Whether a file looks like one of this form."""
+        """Whether a file looks like this form."""
 
     def first_of(self, directory: Path) -> Path | None:
-        """Return the first file of a directory that could be of this form."""
+        """Return the first file in a directory that could have this form."""
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Found]:
         """
-        Yield the responses of all steps, one step after the other.
+        Yield the responses of all steps, step by step.
 
         Raises:
-            ConfigError: Something is not accepted; names file, line and field.
+            ConfigError: The log is invalid; the message names file, line and field.
         """

@@ -1,4 +1,4 @@
-"""A distribution of the lengths of responses, and how it is written on a command line. Pure."""
+"""Distributions of response lengths, and their command-line syntax. Pure."""
 
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt
@@ -19,31 +19,34 @@ MAX_SPREAD = 5.0
 
 class LengthSpec(Frozen):
     """
-    Lengths around a level of the prompt; some responses go on until the cap, as those do that repeat themselves.
+    Lengths around a level of the prompt. Some responses, such as repetitive ones, continue until the cap.
 
-    The logarithm of a length is normal around that of the median. With `p90` and `p99` it is bent so that these are the
-    quantiles, without endless responses: straight between two, below the median as up to `p90`, above `p99` as before.
+    The logarithm of a length is normally distributed around the median's. With `p90` and `p99`, it is transformed
+    piecewise linearly so that these are the quantiles, not counting endless responses: below the median as between
+    median and `p90`, and above `p99` as below it.
     """
 
     median: float = Field(ge=1, le=MAX_TOKENS)
-    """Tokens."""
+    """Median length in tokens."""
     prompt_spread: float = Field(OF_PROMPT, ge=0, le=MAX_SPREAD)
     """Standard deviation of the logarithm between prompts."""
     epoch_spread: float = Field(OF_EPOCH, ge=0, le=MAX_SPREAD)
     """The same between epochs of a prompt."""
     chance_spread: float = Field(OF_CHANCE, ge=0, le=MAX_SPREAD)
-    """The same between responses of one epoch."""
+    """The same between the responses of one epoch."""
     p90: float | None = Field(None, ge=1, le=MAX_TOKENS)
-    """Tokens that one response in ten exceeds; null: as the spreads say. The spreads then only say how alike those of a
-    prompt are."""
+    """
+    Tokens that one response in ten exceeds; null derives it from the spreads. If set, the spreads only determine the
+    similarity of a prompt's responses.
+    """
     p99: float | None = Field(None, ge=1, le=MAX_TOKENS)
-    """The same of one in a hundred; given if and only if `p90` is."""
+    """Tokens that one response in a hundred exceeds; set if and only if `p90` is."""
     endless: float = Field(0.0, ge=0, le=1)
-    """Share of responses without an end."""
+    """Share of responses that never end by themselves."""
     drift: float = Field(0.0, ge=-1, le=1)
     """Growth of the logarithm per step."""
     cap: int = Field(32_768, ge=1, le=MAX_TOKENS)
-    """Tokens of a response at most."""
+    """Maximum tokens of a response."""
     prompt_tokens: int = Field(512, ge=1, le=MAX_TOKENS)
     """Tokens of each prompt."""
 
@@ -66,7 +69,7 @@ class LengthSpec(Frozen):
         return sqrt(self.prompt_spread**2 + self.epoch_spread**2 + self.chance_spread**2)
 
     def tokens(self, deviation: float) -> float:
-        """Return the length, without the cap, that is so far from the median: in the logarithm, before it is bent."""
+        """Return the uncapped length at this distance from the median: in the logarithm, before the transformation."""
         if self.p90 is None or self.p99 is None:
             return self.median * exp(deviation)
         z, rise = deviation / self.spread, log(self.p90 / self.median) / Z90
@@ -80,7 +83,7 @@ def parsed_lengths(text: str) -> LengthSpec:
     Parse KIND:KEY=VALUE,…: `lognormal:median=5000,p99=30000,cap=32768` or `quantiles:p50=5000,p90=15000,p99=30000`.
 
     Raises:
-        ConfigError: It is none; names the key and what is accepted.
+        ConfigError: The text is invalid; the message names the key and what is accepted.
     """
     kind, colon, rest = text.partition(":")
     if kind not in KINDS or not colon:
@@ -120,7 +123,7 @@ def _values(kind: str, text: str, known: tuple[str, ...]) -> dict[str, float]:
 
 
 def _lognormal(values: Mapping[str, float]) -> LengthSpec:
-    """Return a log-normal distribution; `p99` widens or narrows all spreads alike, and `spread` is that of all."""
+    """Return a log-normal distribution. `p99` scales all spreads alike, and `spread` is the overall one."""
     rest = {key: value for key, value in values.items() if key not in {"p99", "spread"}}
     spec = LengthSpec.model_validate(rest)
     if "p99" not in values and "spread" not in values:

@@ -1,4 +1,4 @@
-"""Files of logs: which of a directory are read, and their lines."""
+"""Log files: selection in a directory, and reading of lines."""
 
 import gzip
 import io
@@ -42,16 +42,16 @@ class LogLine:
     """FILE:NUMBER."""
     text: bytes
     is_cut: bool
-    """Whether the file ends within it: its end is missing."""
+    """Whether the file ends within the line."""
 
 
 def lines(path: Path) -> Iterator[LogLine]:
     """
-    Yield the lines of a file that are not empty; gzip, CRLF and a byte order mark are accepted.
+    Yield the non-empty lines of a file. Accepts gzip, CRLF and a byte order mark.
 
     Raises:
-        ConfigError: The file cannot be read, is damaged, has a line of more than `MAX_LINE_BYTES`, or more empty ones
-            behind each other than `MAX_EMPTY_LINES`.
+        ConfigError: The file cannot be read, is damaged, has a line of more than `MAX_LINE_BYTES`, or more than
+            `MAX_EMPTY_LINES` consecutive empty ones.
     """
     number = empty = 0
     with opened(path) as stream:
@@ -86,10 +86,10 @@ def objects(path: Path) -> Iterator[LineValues]:
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """
-    Open a file for a while, also one that is compressed with gzip or Zstandard.
+    Open a file, possibly compressed with gzip or Zstandard, within the block.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: The file cannot be read.
     """
     try:
         if not path.is_file():
@@ -111,7 +111,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def _unpacked(stream: BinaryIO) -> BinaryIO:
     """
     Raises:
-        ConfigError: The package that reads Zstandard is missing.
+        ConfigError: The package for Zstandard is missing.
     """
     try:
         from zstandard import ZstdDecompressor
@@ -125,7 +125,7 @@ def _unpacked(stream: BinaryIO) -> BinaryIO:
 
 
 class _ZstdFile(io.RawIOBase):
-    """The content of frames; one that is cut or damaged is an error, as gzip's is."""
+    """Decompressed content of Zstandard frames. Like gzip's, raises an error if it is truncated or damaged."""
 
     def __init__(self, stream: BinaryIO, frame: Callable[[], Any]) -> None:
         self._stream, self._next_frame = stream, frame
@@ -140,7 +140,7 @@ class _ZstdFile(io.RawIOBase):
             self._packed = self._packed or self._stream.read(FED_BYTES)
             if not self._packed:
                 if self._frame is not None:
-                    raise EOFError("the last frame is cut")
+                    raise EOFError("the last frame is truncated")
                 return 0
             self._plain = self._unpack()
         count = min(len(buffer), len(self._plain))
@@ -170,10 +170,10 @@ def _next(stream: BinaryIO, path: Path, number: int) -> bytes:
 
 def children(directory: Path, *, folders: bool = False) -> list[Path]:
     """
-    Return the files of a directory, or its folders, in the order of the numbers in their names, but for hidden ones.
+    Return the visible files or folders of a directory, ordered by the numbers in their names.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: The directory cannot be read.
     """
     try:
         every = [path for path in directory.iterdir() if not path.name.startswith(".")]
@@ -184,12 +184,12 @@ def children(directory: Path, *, folders: bool = False) -> list[Path]:
 
 
 def suffix(path: Path) -> str:
-    """Return the suffix of a file's name without that of its compression, in lower case."""
+    """Return the suffix of a file's name without the compression suffix, in lower case."""
     return Path(_unpacked_name(path)).suffix
 
 
 def stem(path: Path) -> str:
-    """Return the name of a file without its suffix and that of its compression."""
+    """Return the name of a file without its suffix and compression suffix."""
     return path.name[: len(_unpacked_name(path)) - len(suffix(path))]
 
 
@@ -200,26 +200,26 @@ def _unpacked_name(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogNames:
-    """How the files of a form are called in its directory."""
+    """Names of a form's files in a directory."""
 
     suffixes: tuple[str, ...]
     pattern: str = ".*"
-    """Of names without suffix: a regular expression."""
+    """Regular expression for names without suffix."""
     called: str = ""
-    """The same for people."""
+    """Description of the names."""
     others: str = "(?!)"
-    """Of names with that suffix that belong there and are not read."""
+    """Regular expression for expected files with that suffix that are not read."""
 
     def first_of(self, directory: Path) -> Path | None:
-        """Return the first file of such a name."""
+        """Return the first file with such a name."""
         return next((path for path in self._of_suffix(directory) if re.fullmatch(self.pattern, stem(path))), None)
 
     def chosen(self, path: Path, note: Callable[[str], None]) -> list[Path]:
         """
-        Return the file itself, or the files of a directory to read, in order. `note` is told what is left out.
+        Return the file itself, or the files to read in a directory, in order. `note` is called with each omission.
 
         Raises:
-            ConfigError: There is none, or one of these suffixes has another name.
+            ConfigError: There is no such file, or a file with such a suffix has another name.
         """
         if not path.is_dir():
             return [path]

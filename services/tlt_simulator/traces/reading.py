@@ -1,4 +1,4 @@
-"""Reads the log of an RL run, in a form that is named or found out from its files."""
+"""Reads the log of an RL run, in a given or detected form."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,7 +48,7 @@ NO_LINES = (".pt", ".parquet")
 
 
 def forms() -> Mapping[str, str]:
-    """Return the names of all forms, and what each is in a line."""
+    """Return the names of all forms with a one-line description."""
     return {form.name: form.about for form in FORMS}
 
 
@@ -66,14 +66,15 @@ def read_trace(
 
     Args:
         path: A file or a directory.
-        form: One of `forms()`; None: found out from the files.
-        group: Responses to each prompt; None: as the log has them. A log that says otherwise is refused.
-        cap: Tokens of a response at most; None: as the log says, or else its longest response.
-        tokenizer: tokenizer.json or its directory, to count tokens in logs that have only texts.
-        tell: Is told after each response how many were found.
+        form: One of `forms()`; None detects it from the files.
+        group: Responses per prompt; None takes it from the log. A log that differs is refused.
+        cap: Maximum tokens of a response; None takes it from the log, otherwise from its longest response.
+        tokenizer: tokenizer.json or its directory, to count tokens in logs with texts only.
+        tell: Called after each response with the number found.
 
     Raises:
-        ConfigError: The log is not accepted; names file, line and field, and what is accepted. Never shows a text.
+        ConfigError: The log is not accepted; the message names file, line and field, and what is accepted, but never
+            shows a text.
     """
     for name, value, most in (("group", group, MAX_TOKENS), ("cap", cap, MAX_TOKENS)):
         if value is not None and not (type(value) is int and 1 <= value <= most):
@@ -131,7 +132,7 @@ def _found(path: Path) -> TraceForm:
 
 
 def _look(file: Path) -> FirstLook | str:
-    """Return what forms are told apart by, or why it cannot be read."""
+    """Return the properties by which forms are recognized, or why the log cannot be read."""
     try:
         return FirstLook(file, _first(file))
     except ConfigError as error:
@@ -139,7 +140,7 @@ def _look(file: Path) -> FirstLook | str:
 
 
 def _first(path: Path) -> Mapping[str, Any]:
-    """Return the first object of a file, of a CSV file its columns; an empty one if it has no lines."""
+    """Return the first object of a file; for CSV its columns; empty if there are no lines."""
     if suffix(path) in NO_LINES:
         return {}
     if suffix(path) == ".csv":

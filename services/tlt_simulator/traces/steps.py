@@ -1,4 +1,4 @@
-"""Steps out of the responses that a reader finds, and what must hold for all of them. Pure."""
+"""Assembles steps from the responses that a reader finds, and validates them. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,12 +18,12 @@ END_SLACK = 1.01
 
 @dataclass(slots=True)
 class PromptNumbers:
-    """Numbers prompts in the order in which they are first found, so that a number says nothing of the prompt."""
+    """Numbers prompts in the order in which they are found, so that a number does not reveal the prompt."""
 
     known: dict[Identity, int] = field(default_factory=dict)
 
     def number(self, identity: Identity) -> int:
-        """Return the number of a prompt. Of a text only a hash is kept."""
+        """Return the number of a prompt. Only a hash of a text is kept."""
         if isinstance(identity, str):
             identity = blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         return self.known.setdefault(identity, len(self.known))
@@ -31,26 +31,26 @@ class PromptNumbers:
 
 @dataclass(slots=True)
 class OpenStep:
-    """A step of which not all responses were found yet."""
+    """A step whose responses are still being read."""
 
     number: int
     place: str
     samples: list[TraceSample] = field(default_factory=list)
     groups: Counter[Identity] = field(default_factory=Counter)
     firsts: dict[Identity, str] = field(default_factory=dict)
-    """Where the first response of each group is."""
+    """Location of the first response of each group."""
     begins_s: float = float("inf")
     ends_s: float = 0.0
-    """When its last response ends, or is requested, after its beginning."""
+    """End of its last response, or time of the last request, after its start."""
     slowest: str = ""
-    """Where that response is."""
+    """Location of that response."""
     is_timed: bool = False
     """Whether the durations of responses are known."""
     found: FoundStep | None = None
 
 
 class StepCollector:
-    """Collects the steps of a log; memory goes with the number of responses: some 100 bytes each."""
+    """Collects the steps of a log, using about 100 bytes of memory per response."""
 
     def __init__(
         self, form: TraceForm, *, group: int | None, cap: int | None, tell: Callable[[int], None] = lambda _: None
@@ -74,10 +74,10 @@ class StepCollector:
 
     def collect(self, found: Iterable[Found], source: str) -> RunTrace:
         """
-        Return the trace of what a reader finds.
+        Return the trace of a reader's responses.
 
         Raises:
-            ConfigError: Something cannot be; names file, line and field.
+            ConfigError: The log is inconsistent; the message names file, line and field.
         """
         for one in found:
             if isinstance(one, FoundResponse):
@@ -144,7 +144,7 @@ class StepCollector:
         return self._open
 
     def _named(self, found: FoundResponse, step: OpenStep) -> tuple[Identity, Identity]:
-        """Return what names the prompt and the group of a response."""
+        """Return the identity of a response's prompt and group."""
         if found.prompt is not None:
             return found.prompt, found.prompt if found.group is None else found.group
         if self._group is None:
@@ -173,7 +173,7 @@ class StepCollector:
             )
 
     def _close(self) -> None:
-        """End the step that is open."""
+        """Finish the open step."""
         step, self._open = self._open, None
         if step is None:
             return
@@ -214,7 +214,7 @@ class StepCollector:
         return found_s
 
     def _require_later(self, began_s: float | None, step: OpenStep) -> None:
-        """Check that a step begins after the one before it, whose duration is then known."""
+        """Check that a step starts after the previous one, whose duration is then known."""
         if began_s is None:
             return
         before, self._before = self._before, (step.number, began_s)
@@ -226,7 +226,7 @@ class StepCollector:
                 step.place,
                 "the beginning of the step",
                 f"is {before_s - began_s:g} s before that of the step before it",
-                "times that do not run backwards",
+                "times in ascending order",
             )
         last = self._steps[-1]
         if last.step_s is None and step.number == number + 1:

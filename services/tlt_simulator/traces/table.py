@@ -1,4 +1,4 @@
-"""Rows of CSV files whose columns other people named."""
+"""Rows of CSV files with column names chosen by others."""
 
 import csv
 import re
@@ -17,7 +17,7 @@ def cells(line: LogLine) -> list[str]:
     Return the values of a line.
 
     Raises:
-        ConfigError: It is not UTF-8, or no CSV.
+        ConfigError: The line is not UTF-8 or not CSV.
     """
     try:
         text = line.text.decode()
@@ -33,7 +33,7 @@ def columns(path: Path) -> list[str]:
     Return the names in a file's first line.
 
     Raises:
-        ConfigError: It cannot be read, or is empty.
+        ConfigError: The file cannot be read or is empty.
     """
     for line in lines(path):
         return [cell.strip() for cell in cells(line)]
@@ -45,7 +45,7 @@ def rows(path: Path, needed: Collection[str]) -> Iterator[LineValues]:
     Yield the rows as strings, by the names in the first line.
 
     Raises:
-        ConfigError: A column is missing, or a row has more or fewer values.
+        ConfigError: A column is missing, or a row has a different number of values.
     """
     names = list[str]()
     for line in lines(path):
@@ -65,10 +65,10 @@ def rows(path: Path, needed: Collection[str]) -> Iterator[LineValues]:
 
 def number_of(line: LineValues, field: str, *, most: int) -> int:
     """
-    Return a whole number that is written as text, also as 12.0.
+    Return a whole number from text, which may be written as 12.0.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The text is not a whole number.
     """
     text = line.text(field)
     if _WHOLE.fullmatch(text) and (value := int(text.partition(".")[0])) <= most:
@@ -78,10 +78,10 @@ def number_of(line: LineValues, field: str, *, most: int) -> int:
 
 def seconds_of(text: str) -> float:
     """
-    Return seconds that are written as text.
+    Return seconds from text.
 
     Raises:
-        ValueError: They are none.
+        ValueError: The text is not a number of seconds.
     """
     if not _SECONDS.fullmatch(text):
         raise ValueError(text)

@@ -1,4 +1,4 @@
-"""Durations in two units in one log, such as seconds and milliseconds. Pure."""
+"""Detects durations in different units within a log, such as seconds and milliseconds. Pure."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -32,7 +32,7 @@ class UnitCheck:
             times: Seconds, tokens and place of each response.
 
         Raises:
-            ConfigError: Some durations cannot be seconds.
+            ConfigError: Some durations cannot be in seconds.
         """
         if not times:
             return
@@ -56,7 +56,7 @@ class UnitCheck:
 
     @staticmethod
     def _require_one(rates: Sequence[tuple[float, float, str]]) -> None:
-        """Check that responses do not fall into two classes, far from each other."""
+        """Check that responses do not fall into two widely separated classes."""
         for place, (low, high) in enumerate(pairwise(rates), start=1):
             if high[0] > GAP * max(low[0], FASTEST_S):
                 short, long = (median(seconds for _, seconds, _ in part) for part in (rates[:place], rates[place:]))

@@ -1,4 +1,4 @@
-"""Values of a line: what is accepted, and errors that name file, line and field and show no text. Pure."""
+"""Values of a line: validation, with errors that name file, line and field but never show a text. Pure."""
 
 import json
 import re
@@ -22,12 +22,12 @@ _TYPES = {dict: "an object", list: "a list", bool: "true or false", type(None): 
 
 
 def refused(place: str, field: str, problem: str, accepted: str) -> ConfigError:
-    """Return the error of a field at a place."""
+    """Return the error for a field at a location."""
     return ConfigError(f"{place}: {field} {problem}; accepted: {accepted}", field="trace")
 
 
 def shown(value: object) -> str:
-    """Return what may be said of a value in an error: numbers are shown, texts never."""
+    """Return the description of a value for an error: numbers are shown, texts never."""
     if value is MISSING:
         return "is missing"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -38,7 +38,7 @@ def shown(value: object) -> str:
 
 
 def name_of(field: object) -> str:
-    """Return the name of a field if it is one, and not a text."""
+    """Return a field's name, unless it is a text rather than a name."""
     return field if isinstance(field, str) and _NAME.fullmatch(field) else "of another name"
 
 
@@ -54,10 +54,10 @@ class LineValues:
     @classmethod
     def of(cls, place: str, text: bytes, *, is_cut: bool = False) -> "LineValues":
         """
-        Parse a JSON object. Python's trainers write NaN for a reward that is none: a field that is read may not be.
+        Parse a JSON object. Python trainers write NaN for missing rewards, which is refused in fields that are read.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The line is not a JSON object.
         """
         try:
             values = json.loads(text.decode())
@@ -73,11 +73,11 @@ class LineValues:
         return cls(place, values)
 
     def has(self, field: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field exists and is not null."""
         return self.values.get(field) is not None
 
     def error(self, field: str, accepted: str) -> ConfigError:
-        """Return the error of a field."""
+        """Return the error for a field."""
         return refused(self.place, field, shown(self.values.get(field, MISSING)), accepted)
 
     def whole(self, field: str, *, least: int = 0, most: int = MAX_STEP) -> int:
@@ -85,7 +85,7 @@ class LineValues:
         Return a whole number.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The field is not a whole number.
         """
         value = self.values.get(field, MISSING)
         if type(value) is int and least <= value <= most:
@@ -97,7 +97,7 @@ class LineValues:
         Return a number of tokens.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The field is not a number of tokens.
         """
         value = self.values.get(field, MISSING)
         if type(value) is int and least <= value <= MAX_TOKENS:
@@ -106,11 +106,11 @@ class LineValues:
 
     def sampled(self, field: str, *, of: int | None = None) -> int | None:
         """
-        Return how many tokens a mask says were sampled; None: there is no mask, or it is all zeros, as that of a
-        response which no batch takes.
+        Return the number of sampled tokens in a mask; None if there is no mask, or if it is all zeros, as for responses
+        that no batch uses.
 
         Raises:
-            ConfigError: It is not a list of zeros and ones, or not of length `of`.
+            ConfigError: The field is not a list of zeros and ones of length `of`.
         """
         mask = self.values.get(field)
         if mask is None or mask == []:
@@ -123,10 +123,10 @@ class LineValues:
 
     def seconds(self, field: str, *, most: float = MAX_SECONDS) -> float:
         """
-        Return a duration, or a time.
+        Return a duration or a time.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The field is not a number of seconds.
         """
         value = self.values.get(field, MISSING)
         if type(value) in {int, float} and 0 <= value <= most:
@@ -135,10 +135,10 @@ class LineValues:
 
     def flag(self, field: str) -> bool:
         """
-        Return true or false.
+        Return a boolean.
 
         Raises:
-            ConfigError: It is neither.
+            ConfigError: The field is not a boolean.
         """
         value = self.values.get(field, MISSING)
         if type(value) is bool:
@@ -147,10 +147,10 @@ class LineValues:
 
     def text(self, field: str) -> str:
         """
-        Return a text, to be counted or compared only.
+        Return a text, for counting and comparison only.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The field is not a text.
         """
         value = self.values.get(field, MISSING)
         if isinstance(value, str):
@@ -159,10 +159,10 @@ class LineValues:
 
     def identity(self, field: str) -> int | str:
         """
-        Return what names a prompt or a group: a whole number or a string.
+        Return the identity of a prompt or group: a whole number or a string.
 
         Raises:
-            ConfigError: It is neither.
+            ConfigError: The field has another type.
         """
         value = self.values.get(field, MISSING)
         if type(value) is int or (isinstance(value, str) and value):
@@ -171,10 +171,10 @@ class LineValues:
 
     def canonical(self, field: str) -> str:
         """
-        Return one string for equal values, to be compared only.
+        Return the same string for equal values, for comparison only.
 
         Raises:
-            ConfigError: It is nested too deeply, or contains itself.
+            ConfigError: The value is nested too deeply or contains itself.
         """
         value, found = self.values[field], list[str]()
         if isinstance(value, str):
@@ -193,7 +193,7 @@ class LineValues:
         Return the fields of an object.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The field is not an object.
         """
         value = self.values.get(field, MISSING)
         if isinstance(value, dict):
@@ -205,7 +205,7 @@ class LineValues:
         Return the fields of each object in a list.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The field is not a list of objects.
         """
         value = self.values.get(field, MISSING)
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):

@@ -1,4 +1,4 @@
-"""Batches for the trainer, sized by the speed of the device."""
+"""Training batches, sized by the speed of the device."""
 
 import random
 from collections import deque
@@ -16,7 +16,7 @@ MARGIN = 0.9
 
 
 def paced(tokens: int, elapsed_s: float, step_s: float, limit: int) -> int:
-    """Return the size of the next batch, so that a micro-step takes at most `step_s`; this one took `elapsed_s`."""
+    """Return the next batch size for micro-steps of at most `step_s`, given that this one took `elapsed_s`."""
     fit = MARGIN * step_s / elapsed_s
     if MARGIN <= fit < 1.0:  # this size is right
         return tokens
@@ -25,12 +25,12 @@ def paced(tokens: int, elapsed_s: float, step_s: float, limit: int) -> int:
 
 class Feed:
     """
-    Groups of frames, one per micro-step: small at first, since nothing is known of the device.
+    Groups of frames, one per micro-step. Starts small, since the device's speed is unknown.
 
     Args:
         limit_tokens: Maximum states of a group.
         step_s: Maximum duration of a micro-step, in seconds.
-        seed: Makes workers that share a cache see its data in different order.
+        seed: Seed of the order, so that workers that share a cache see its data in different orders.
     """
 
     def __init__(self, pool: FramePool, *, limit_tokens: int, step_s: float, seed: str) -> None:
@@ -43,23 +43,23 @@ class Feed:
 
     @property
     def tokens(self) -> int:
-        """Maximum states of the next group."""
+        """Maximum number of states in the next group."""
         return self._tokens
 
     def next(self) -> tuple[TrainingFrame, ...] | None:
-        """Return the next group; None: there is no data."""
+        """Return the next group, or None if there is no data."""
         if not self._planned:
             self._plan(self._pool.draw(DRAWN_BATCHES * self._tokens))
         return self._planned.popleft() if self._planned else None
 
     def shrink(self) -> int:
-        """Halve the largest size of a group, since memory is short; return it."""
+        """Halve the maximum size of a group because memory is short; return it."""
         self._limit_tokens = max(MIN_TOKENS, self._limit_tokens // 2)
         self._resize(min(self._tokens, self._limit_tokens))
         return self._limit_tokens
 
     def pace(self, tokens: int, elapsed_s: float) -> None:
-        """Adjust the group size to the duration of a group of so many states."""
+        """Adjust the group size to the duration of a group with this many states."""
         if elapsed_s > self._step_s:
             self._resize(min(self._tokens, paced(tokens, elapsed_s, self._step_s, self._limit_tokens)))
         elif 2 * tokens >= self._tokens:  # a smaller group does not tell how long a full one takes
@@ -67,7 +67,7 @@ class Feed:
             self._resize(max(self._tokens, paced(self._tokens, full_s, self._step_s, self._limit_tokens)))
 
     def _resize(self, tokens: int) -> None:
-        """Plan anew what was drawn: its groups have the old size."""
+        """Plan the drawn frames again, since their groups have the old size."""
         if tokens != self._tokens:
             self._tokens = tokens
             frames = [frame for group in self._planned for frame in group]

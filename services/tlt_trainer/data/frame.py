@@ -1,4 +1,4 @@
-"""A frame as the trainer uses it: decoded once, on arrival from the cache."""
+"""Frames as the trainer uses them, decoded once on arrival from the cache."""
 
 from dataclasses import dataclass
 
@@ -23,11 +23,11 @@ class TrainingFrame:
     token_ids: Tensor
     """(N + 1,), int32."""
     hidden: Tensor
-    """(N, H), in the dtype of the capture; of scaled states (N, H + SCALE_BYTES), as the engine encoded them."""
+    """(N, H), in the capture's dtype; for scaled states (N, H + SCALE_BYTES), as encoded by the engine."""
 
 
 def generated_ids(frame: TrainingFrame) -> Tensor:
-    """Return the tokens a frame predicts that were generated; every token of a response is in one of its frames."""
+    """Return the generated tokens that a frame predicts. Every token of a response is in exactly one of its frames."""
     header = frame.header
     return frame.token_ids[max(1, header.prompt_tokens - header.start) :]
 
@@ -36,12 +36,12 @@ def whole_response(
     token_ids: Tensor, hidden: Tensor, *, number: int = 0, layers: tuple[int, ...] = ()
 ) -> TrainingFrame:
     """
-    Return made-up data as the frame of a whole response to a prompt of one token: to warm up, and to measure.
+    Return synthetic data as the frame of a whole response to a one-token prompt, for warm-up and measurements.
 
     Args:
         token_ids: (N + 1,), int32.
         hidden: (N, H), bfloat16.
-        number: Tells responses, and their prompts, apart.
+        number: Distinguishes responses and their prompts.
         layers: Layers whose states precede the last ones.
     """
     tokens, size = hidden.shape
@@ -63,7 +63,7 @@ def whole_response(
 
 def decoded(frame: EncodedFrame) -> TrainingFrame:
     """
-    Decode token ids and states; one copy of the bytes, no conversion.
+    Decode token ids and states with one copy of the bytes and no conversion.
 
     Raises:
         InvalidRequestError: A token id is negative, or a state is not finite.

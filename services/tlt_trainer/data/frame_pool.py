@@ -1,4 +1,4 @@
-"""Frames in memory: those to train on, and those held out for scoring."""
+"""Frames in memory, for training and held out for scoring."""
 
 import random
 from collections.abc import Iterable
@@ -18,20 +18,20 @@ ones lead to an accept length of 4.6 on the new prompts, drawn evenly to 3.7; wi
 
 
 class Defect(StrEnum):
-    """Why a frame is not trained on; `reason` of a metric."""
+    """Why a frame is not used for training; `reason` of a metric."""
 
     INVALID = "invalid"
-    """It cannot be decoded, or its ids are not the policy's."""
+    """It cannot be decoded, or its ids are not in the policy's vocabulary."""
     OTHER_LAYERS = "other_layers"
-    """Its states are of other layers than the drafter reads: its engine runs another kind of drafter."""
+    """Its states come from other layers than the drafter reads: its engine runs another kind of drafter."""
     OTHER_SIZE = "other_size"
-    """Its states are not of the policy's size."""
+    """Its states do not have the policy's size."""
     NOTHING_GENERATED = "nothing_generated"
-    """No entry is scored."""
+    """It has no scored entry."""
 
 
 def defect_of(header: FrameHeader, form: DrafterFormat) -> Defect | None:
-    """Return why a drafter of this format cannot be trained on a frame; None: it can."""
+    """Return why a drafter of this format cannot train on a frame, or None if it can."""
     if header.layers != form.layers:
         return Defect.OTHER_LAYERS
     if header.hidden_size != form.captured_size:
@@ -41,11 +41,11 @@ def defect_of(header: FrameHeader, form: DrafterFormat) -> Defect | None:
 
 class FramePool:
     """
-    The newest frames within a byte budget, each once. Draws are seeded.
+    The newest frames within a byte budget, without duplicates. Draws are seeded.
 
     Args:
         budget_bytes: Budget of training frames; held-out frames get an additional eighth of it.
-        said: Counts the generated tokens of all frames; None: nobody asks for them.
+        said: Counts the generated tokens of all frames; None does not count them.
     """
 
     def __init__(self, *, budget_bytes: int, said: TokenCounts | None = None, seed: int = 0) -> None:
@@ -61,21 +61,21 @@ class FramePool:
 
     @property
     def training_tokens(self) -> int:
-        """Number of states to train on."""
+        """Number of training states."""
         return self._training.tokens
 
     @property
     def held_out_tokens(self) -> int:
-        """Number of states held out for scoring."""
+        """Number of held-out states."""
         return self._held_out.tokens
 
     @property
     def passes(self) -> float:
-        """How often the states to train on were drawn, on average."""
+        """Average number of times that the training states were drawn."""
         return self._training.drawn / max(1, self._training.tokens)
 
     def holds(self, header: FrameHeader) -> bool:
-        """Return whether this frame is in the pool, and need not be decoded again."""
+        """Return whether this frame is in the pool and need not be decoded again."""
         return self._training.holds(header) or self._held_out.holds(header)
 
     def add(self, frames: Iterable[TrainingFrame]) -> int:
@@ -86,8 +86,8 @@ class FramePool:
         """
         Return distinct random training frames with at least this many states, or all frames if there are fewer.
 
-        Half of the states are of the newest frames, the rest of all others: what the policy says now is learned first,
-        and what it said before is not forgotten.
+        Half of the states come from the newest frames, the rest from all others: the current policy is learned first,
+        and earlier ones are not forgotten.
         """
         newest, others = self._training.parted(NEWEST_TOKENS)
         self._rng.shuffle(newest)
@@ -115,7 +115,7 @@ class FramePool:
         return is_new
 
     def _release(self) -> None:
-        """Move the frames of prompts that are no longer held out to those to train on."""
+        """Move the frames of prompts that are no longer held out to the training frames."""
         for frame in self._held_out.frames():
             if not self._prompts.holds_out(frame.header.prompt_hash):
                 self._held_out.drop(frame.header)
@@ -126,7 +126,7 @@ class FramePool:
 
 
 class _BoundedFrames:
-    """Frames in the order of policy and arrival; the oldest are evicted first."""
+    """Frames ordered by policy and arrival. The oldest are evicted first."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes

@@ -1,4 +1,4 @@
-"""Training data from the cache, fetched while a lease is held."""
+"""Fetches training data from the cache while a lease is held."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -61,15 +61,15 @@ class CacheClient:
 
 class FrameSource:
     """
-    Fills the pool while a lease is held: with new frames only, and no more of them than are trained on.
+    Fills the pool while a lease is held, with new frames only, and no more of them than are trained on.
 
-    The first take of a lease is not limited by that: what arrived meanwhile was never seen, and what a take passes over
-    does not come again.
+    The first take of a lease is not limited that way: frames that arrived since the last lease were never seen, and
+    frames that a take skips are not offered again.
 
-    While training rests, it looks for frames that are worth going on for.
+    While training rests, it looks for frames that are worth resuming for.
 
     Args:
-        wanted: Set while a lease is held; nothing is fetched otherwise.
+        wanted: Set while a lease is held. Nothing is fetched otherwise.
         arrived: Called when new frames have arrived.
     """
 
@@ -94,11 +94,11 @@ class FrameSource:
 
     async def run(self, *, every_s: float, tokens: int) -> Never:
         """
-        Fetch periodically until cancelled. An unreachable cache is retried, and logged once.
+        Fetch periodically until cancelled. An unreachable cache is retried and logged once.
 
         Args:
             every_s: Seconds between calls.
-            tokens: Tokens per call, at most; also what the pool should hold at least.
+            tokens: Maximum tokens per call, and the minimum that the pool should hold.
         """
         seed = 0
         while True:
@@ -110,12 +110,12 @@ class FrameSource:
 
     async def look(self, resting: asyncio.Event, *, every_s: float, tokens: int) -> Never:
         """
-        Fetch unseen frames while training rests, until cancelled: they may be worth training on.
+        Fetch unseen frames while training rests, until cancelled. They may be worth training on.
 
         Args:
             resting: Set while it rests.
             every_s: Seconds between calls.
-            tokens: Tokens per call, at most.
+            tokens: Maximum tokens per call.
         """
         seed = 0
         while True:
@@ -157,7 +157,7 @@ class FrameSource:
 
     def _add(self, blob: bytes) -> int:
         """
-        Decode a frame and add it, unless the pool has it. Return the number of new frames, 0 or 1.
+        Decode a frame and add it unless the pool has it. Return the number of new frames, 0 or 1.
 
         Raises:
             InvalidRequestError: It cannot be decoded, its states are of another size, or it contains a token id outside
@@ -178,7 +178,10 @@ class FrameSource:
         return self._pool.add([made])
 
     def _note_defect(self, header: FrameHeader, defect: Defect) -> None:
-        """Say once what other frames arrive: those of prompts are in order, all others a fault of the set-up."""
+        """
+        Log once that unusable frames arrive. Frames with only prompt tokens are expected; all others indicate a faulty
+        set-up.
+        """
         if defect is not Defect.NOTHING_GENERATED and defect not in self._told:
             self._told.add(defect)
             told = {"layers": header.layers, "hidden_size": header.hidden_size}

@@ -1,4 +1,4 @@
-"""Which prompts are held out of training for scoring. Pure."""
+"""Selects the prompts held out of training for scoring. Pure."""
 
 from tlt_common.domain.hidden import PROMPT_HASHES
 
@@ -11,15 +11,15 @@ HELD_OUT_BELOW = PROMPT_HASHES // HELD_OUT_ONE_IN
 
 class HeldOutPrompts:
     """
-    Holds out the prompts whose hash is below HELD_OUT_BELOW; until one of those is seen, the smallest hash seen.
+    Holds out the prompts whose hash is below HELD_OUT_BELOW; until one is seen, the prompt with the smallest hash.
 
-    By prompt, since samples of one prompt resemble each other: scores on samples of trained prompts overestimate a
-    drafter. By the prompt's tokens, so that a prompt stays held out when it comes back in the next epoch under another
-    request id. The smallest hash stands in, since of 12 prompts none is below the bound in one case in five, and a
-    drafter without a score is never published.
+    Holds out whole prompts, since samples of one prompt resemble each other: scores on samples of trained prompts
+    overestimate a drafter. Hashes the prompt's tokens, so that a prompt stays held out when it returns in the next
+    epoch under another request id. The smallest hash is a fallback: with 12 prompts none is below the bound in one case
+    in five, and a drafter without a score is never published.
 
-    The bound only decreases, so that nothing is scored on after it was trained on. All trainers agree as soon as they
-    have seen the same prompts; the smallest hash of a data set is held out by each of them from the start.
+    The bound only decreases, so that no prompt is used for scoring after training. Trainers agree once they have seen
+    the same prompts; the smallest hash of a data set is held out by each of them from the start.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class HeldOutPrompts:
         return max(HELD_OUT_BELOW - 1, self._smallest)
 
     def see(self, prompt_hash: int) -> bool:
-        """Take note of a prompt. Return whether the bound decreased, which releases prompts for training."""
+        """Record a prompt. Return whether the bound decreased, which releases prompts for training."""
         before = self.bound
         self._smallest = min(self._smallest, prompt_hash)
         return self.bound < before
 
     def holds_out(self, prompt_hash: int) -> bool:
-        """Return whether a prompt that was seen is held out."""
+        """Return whether a known prompt is held out."""
         return prompt_hash <= self.bound

@@ -1,4 +1,4 @@
-"""How many states a trainer takes from the cache at a time. Pure."""
+"""Sizes of takes from the cache. Pure."""
 
 TAKE_TOKENS = 16_384
 """Tokens to request from the cache per call, at most. A drafter learns as well from takes of 4,096 and of 262,144
@@ -15,11 +15,12 @@ MIN_TOKENS = 256
 
 def take_size(limit: int, *, held: int, drawn: int) -> int:
     """
-    Return how many tokens the next take of a lease asks for: what the pool lacks, or what was trained on meanwhile.
+    Return the number of tokens that a lease's next take requests: the pool's deficit, or the tokens trained on since
+    the last take.
 
     Args:
-        limit: Tokens of a take at most; also what the pool should hold at least.
-        held: Tokens in the pool to train on.
+        limit: Maximum tokens of a take, and the minimum that the pool should hold.
+        held: Training tokens in the pool.
         drawn: Tokens trained on since the last take.
     """
     if held < limit:

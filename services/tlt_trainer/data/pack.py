@@ -1,4 +1,4 @@
-"""Puts frames of unlike length into packs: one after the other within a budget of tokens, without padding."""
+"""Packs frames of different lengths one after another within a token budget, without padding."""
 
 import random
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tlt_trainer.drafter.loss import Pack
 
 @dataclass(slots=True)
 class _Open:
-    """A pack that has room left."""
+    """A pack with room left."""
 
     room: int
     frames: list[TrainingFrame] = field(default_factory=list)
@@ -25,7 +25,7 @@ class _Open:
 
 def plan(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -> list[tuple[TrainingFrame, ...]]:
     """
-    Group frames in random order so that a group has at most `max_tokens` states. First fit.
+    Group frames in random order so that a group has at most `max_tokens` states (first fit).
 
     A longer frame forms its own group.
     """
@@ -43,7 +43,7 @@ def plan(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -
 
 def cut(frame: TrainingFrame, max_tokens: int) -> list[TrainingFrame]:
     """
-    Return a frame as windows of similar length with at most `max_tokens` states. Their tensors are views.
+    Split a frame into windows of similar length with at most `max_tokens` states. Their tensors are views.
 
     A cut costs a scored entry, and the states after it no longer attend to those before.
     """
@@ -59,7 +59,7 @@ def _window(frame: TrainingFrame, first: int, end: int) -> TrainingFrame:
 
 
 def collate(frames: Sequence[TrainingFrame], device: torch.device) -> Pack:
-    """Build one pack from frames of equal hidden size. Frames of similar length become neighbours."""
+    """Build one pack from frames of equal hidden size. Frames of similar length become neighbors."""
     frames = sorted(frames, key=lambda frame: frame.header.token_count)
     headers = [frame.header for frame in frames]
     scored, first = [], 0
@@ -78,7 +78,7 @@ def collate(frames: Sequence[TrainingFrame], device: torch.device) -> Pack:
 
 
 def _hidden(frames: Sequence[TrainingFrame], device: torch.device) -> Tensor:
-    """Return the states of all frames in bfloat16. Scaled states are decoded on the device, after the copy to it."""
+    """Return the states of all frames in bfloat16. Scaled states are decoded on the device after the copy."""
     kinds = {frame.header.dtype == SCALED for frame in frames}
     if len(kinds) > 1:  # only after the capture policy has changed
         return torch.cat([_hidden([frame], device) for frame in frames])
@@ -90,7 +90,7 @@ def first_scored(header: FrameHeader) -> int:
     """
     Return the first entry that predicts a generated token: entry t predicts the one at position start + t + 2.
 
-    The last state of a frame has no successor; a frame of prompt tokens alone has no scored entry.
+    The last state of a frame has no successor; a frame with prompt tokens only has no scored entry.
     """
     return min(max(0, header.prompt_tokens - header.start - 2), header.token_count - 1)
 

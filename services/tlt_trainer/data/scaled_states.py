@@ -1,5 +1,5 @@
 """
-States of 8 bits, as engines encode them: float8 (e4m3) elements, then one float32 scale per state.
+8-bit states as engines encode them: float8 (e4m3) elements, then one float32 scale per state.
 
 Shapes: N states, H elements of a state, B bytes of one: H + SCALE_BYTES.
 """
@@ -24,7 +24,7 @@ def scales_of(rows_NB: Tensor) -> Tensor:
 
 
 def are_finite(rows_NB: Tensor) -> bool:
-    """Return whether all states are finite. For frames in the host's memory: it waits for the result."""
+    """Return whether all states are finite. Intended for frames in host memory, since it waits for the result."""
     # Of the elements only the code of NaN, with either sign, is not finite.
     has_nan = ((rows_NB[:, :-SCALE_BYTES] & 0x7F) == 0x7F).any()
     return not bool(has_nan) and bool(torch.isfinite((scales_of(rows_NB) * FLOAT8_MAX).bfloat16()).all())

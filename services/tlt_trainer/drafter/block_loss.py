@@ -1,9 +1,9 @@
 """
 The loss of a block drafter: soft cross-entropy of every draft, and smooth L1 to the policy's states.
 
-A block may begin behind any state e of a sample whose successor is known: its anchor is the token of position e + 1, it
-sees states up to e, and draft k is the token of position e + 2 + k, of which the policy's state of position e + 1 + k
-says the distribution. A draft's own logits depend on the true tokens before it, as those that are kept do.
+A block may start after any state e of a sample whose successor is known: its anchor is the token of position e + 1, it
+sees states up to e, and draft k is the token of position e + 2 + k, whose distribution the policy's state of position e
++ 1 + k determines. A draft's logits depend on the true tokens before it, as those of accepted drafts do.
 
 Shapes: P states of a pack, S scored entries, A blocks, N drafts, C elements of a captured state, H hidden size,
 V vocabulary.
@@ -25,20 +25,20 @@ SCORED_EVERY = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackBlocks:
-    """Where blocks of a pack begin, and what is known of their drafts."""
+    """Positions of a pack's blocks, and the targets of their drafts."""
 
     entries: Tensor
-    """(A,), indices of the last states that they see."""
+    """(A,), indices of the last states that the blocks see."""
     seen: Tensor
-    """(A, P), which states they see."""
+    """(A, P), whether a block sees a state."""
     targets: Tensor
-    """(A, N), indices of the states that say what each draft is."""
+    """(A, N), indices of the states that determine each draft."""
     counted: Tensor
     """(A, N), whether these states exist."""
 
     @classmethod
     def behind(cls, entries_A: Tensor, pack: Pack, drafts: int) -> "PackBlocks":
-        """Return the blocks that begin behind these states."""
+        """Return the blocks that start after these states."""
         device, tokens = entries_A.device, pack.tokens
         places_P = torch.arange(tokens, device=device)
         lengths_S = torch.tensor(pack.layout.lengths).to(device)
@@ -58,7 +58,7 @@ def loss_of(
     drafter: BlockDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, regression_weight: float | None = None
 ) -> PassScores:
     """
-    Return the loss of blocks at random places, as large as if a block began at every scored entry.
+    Return the loss of blocks at random positions, scaled as if a block started at every scored entry.
 
     Only the drafter receives gradients.
     """
@@ -76,9 +76,9 @@ def scores_of(
     """
     Return how well the first `drafts` drafts predict the policy.
 
-    A draft counts by the probability that all before it are kept, so that the product of the shares over drafts is the
-    probability that they are all kept. For a chain, whose drafts are equally good everywhere, that makes no difference;
-    a block that begins badly goes on badly.
+    A draft is weighted by the probability that all drafts before it are accepted, so that the product of the shares is
+    the probability that all are accepted. For chains, whose drafts are equally good everywhere, this makes no
+    difference; a block that starts badly continues badly.
     """
     count = min(drafts, drafter.form.drafts)
     entries = torch.split(pack.scored[::SCORED_EVERY], -(-pack.tokens // ANCHOR_EVERY))
@@ -135,9 +135,9 @@ def _scores(
 
 def _reached(log_ANV: Tensor, shares_ANV: Tensor, tokens_AN: Tensor) -> Tensor:
     """
-    Return the probabilities, (A, N), that all drafts before each one are kept.
+    Return the probabilities, (A, N), that all drafts before each one are accepted.
 
-    Given that a token comes out of a round, its draft was kept with probability min(1, q / p).
+    Given that a round produced a token, its draft was accepted with probability min(1, q / p).
     """
     said = tokens_AN[..., None]
     ratios_AN = (log_ANV.gather(-1, said).exp() / shares_ANV.gather(-1, said).clamp(min=1e-9))[..., 0].clamp(max=1)

@@ -1,7 +1,7 @@
 """
-A published drafter as files for other engines, with a model card.
+Exports a published drafter for other engines, with a model card.
 
-Format `sglang` is what EAGLE's authors publish and what SGLang loads without our plug-in: the published files.
+Format `sglang` is the format of EAGLE's authors, which SGLang loads without our plug-in: the published files.
 
 Format `vllm` differs. vLLM's layers have no bias (`models/llama_eagle.py`, `llama_eagle3.py`). For EAGLE it derives its
 class from the architecture of the drafter's config.json, prefixing it with `Eagle`
@@ -86,7 +86,7 @@ _NO_DRAFTER = "these are not the files of a drafter"
 
 
 class ExportFormat(StrEnum):
-    """The engine that is to load a drafter."""
+    """The engine that will load a drafter."""
 
     SGLANG = "sglang"
     VLLM = "vllm"
@@ -97,19 +97,19 @@ def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -
     Return the files of an exported drafter: weights, config.json and a model card.
 
     Args:
-        files: Files of a published drafter. Without meta.json the card says nothing of its training.
+        files: Files of a published drafter. Without meta.json the card omits its training.
         to: Engine that will load it.
         model: Name or path of the target, for the card.
 
     Raises:
-        WeightsError: The files are damaged, or not those of a drafter.
+        WeightsError: The files are damaged or do not form a drafter.
     """
     config, tensors = _read(files)
     architecture = _architecture(config)
     if architecture is not DrafterArchitecture.MTP:
         config = standard_config(config)[1]
     if to is ExportFormat.VLLM and architecture is DrafterArchitecture.BLOCK:
-        raise WeightsError("this is a block drafter, which is not written for vLLM; accepted: sglang", field="format")
+        raise WeightsError("block drafters cannot be exported for vLLM; accepted: sglang", field="format")
     if architecture is not DrafterArchitecture.MTP and "fc.weight" not in tensors:
         raise WeightsError(_NO_DRAFTER)
     if to is ExportFormat.VLLM and architecture is not DrafterArchitecture.MTP:
@@ -155,7 +155,7 @@ def card(
 
 
 def _algorithm(architecture: DrafterArchitecture, config: Mapping[str, Any]) -> str:
-    """Return SGLang's name of the algorithm that a drafter is for."""
+    """Return SGLang's name of a drafter's algorithm."""
     if architecture is DrafterArchitecture.BLOCK:
         return "DFLASH" if config["architectures"] == [DFLASH] else "DSPARK"
     return architecture.upper()

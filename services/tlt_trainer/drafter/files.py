@@ -1,8 +1,8 @@
 """
-A drafter as the files SGLang loads: model.safetensors, config.json, and our meta.json.
+A drafter as files that SGLang loads: model.safetensors, config.json, and our meta.json.
 
-Only trained tensors and a map of draft tokens are written; the rest comes from the policy. Biases that SGLang's layers
-have and would leave uninitialised if they were missing from the file are written as zeros.
+Only trained tensors and a map of draft tokens are written; the rest comes from the policy. Biases of SGLang's layers
+are written as zeros, since SGLang would leave missing ones uninitialized.
 """
 
 import io
@@ -61,11 +61,11 @@ def _served(tensor: Tensor) -> Tensor:
 
 def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:
     """
-    Read a drafter's trained tensors, in float32, and a map, in int64.
+    Read a drafter's trained tensors in float32, and its map in int64.
 
     Raises:
         WeightsError: A tensor, which the message names, is missing, unknown, of another shape, or not finite; the map
-            leaves the vocabulary or has a token twice; or a bias is not zero: the trainer's layers have none.
+            leaves the vocabulary or repeats a token; or a bias is not zero, since the trainer's layers have none.
     """
     try:
         tensors = {form.canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
@@ -80,11 +80,11 @@ def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Ten
 
 def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
     """
-    Check the tensors of a drafter, by their canonical names. Adds a map that changes nothing, which may be left out.
+    Check a drafter's tensors, by canonical name. Adds an identity map if it is omitted.
 
     Raises:
-        WeightsError: One, which the message names, is missing, unknown, of another shape or not finite; or the map
-            leaves the vocabulary or has a token twice.
+        WeightsError: A tensor, which the message names, is missing, unknown, of another shape or not finite; or the map
+            leaves the vocabulary or repeats a token.
     """
     known = {*shapes(form), *form.bias_shapes(), *form.shared_shapes()}
     if unknown := sorted(name for name in tensors if name not in known and not form.ignores(name)):
@@ -105,10 +105,10 @@ def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
 
 def config_of(files: Mapping[str, bytes]) -> dict[str, Any]:
     """
-    Return the configuration among a drafter's files.
+    Return the config.json among a drafter's files.
 
     Raises:
-        WeightsError: It is missing, or no JSON object.
+        WeightsError: It is missing or not a JSON object.
     """
     try:
         config = json_of(files[CONFIG_FILE])
@@ -124,7 +124,7 @@ PICKLED_FILE = "pytorch_model.bin"
 
 def as_safetensors(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """
-    Return the files of a drafter with its weights in model.safetensors. Nothing in a pickle is executed.
+    Return a drafter's files with its weights as model.safetensors. No code in a pickle is executed.
 
     Raises:
         WeightsError: pytorch_model.bin is damaged, or holds other objects than tensors by name.
@@ -139,7 +139,7 @@ def as_safetensors(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def unpickled(name: str, content: bytes) -> dict[str, Tensor]:
     """
-    Return the tensors of a pickle, each with memory of its own, which safetensors requires.
+    Return the tensors of a pickle, each with its own memory, as safetensors requires.
 
     Raises:
         WeightsError: It is damaged, or holds other objects than tensors by name.

@@ -1,11 +1,11 @@
 """
-The loss of a draft layer: soft cross-entropy, for EAGLE plus smooth L1, unrolled (EAGLE-3's training-time test).
+The loss of a draft layer: soft cross-entropy and, for EAGLE, smooth L1, unrolled (EAGLE-3's training-time test).
 
 Entry t of a sample receives the token of position t + 1 and the policy's state of position t, and predicts the state of
 t + 1. Pass 0 reads the policy's states; pass u reads the outputs of pass u - 1, as drafting does for its u-th token.
 
-The cross-entropy is that of the policy's probabilities of the draft tokens. If those are not the whole vocabulary, an
-entry counts by the probability that they have together: what the policy says instead, the drafter cannot say.
+The cross-entropy uses the policy's probabilities of the draft tokens. If these are not the whole vocabulary, an entry
+is weighted by their total probability, since the drafter cannot predict other tokens.
 
 Shapes: P states of a pack, S scored entries, C elements of a captured state, H hidden size, V vocabulary, D draft
 tokens: all V for EAGLE.
@@ -28,18 +28,18 @@ PASS_DECAY = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """Samples of any lengths, one after the other, each a window of a response."""
+    """Samples of any lengths, one after another, each a window of a response."""
 
     next_ids: Tensor
     """(P,): the token at the next position, int64."""
     hidden: Tensor
-    """(P, C), the policy's states: the last one, for EAGLE-3 behind those of the layers that the drafter reads."""
+    """(P, C), the policy's states: the last one, for EAGLE-3 preceded by those of the layers that the drafter reads."""
     positions: Tensor
     """(P,), positions of the states in their sequences."""
     scored: Tensor
     """(S,), indices of the scored entries: the next state exists and the token to predict was generated."""
     layout: PackLayout
-    """Where the samples are."""
+    """Layout of the samples."""
 
     @property
     def tokens(self) -> int:
@@ -52,13 +52,13 @@ class PassScores:
     """Results of the passes, as tensors on the device, summed over scored entries."""
 
     loss: Tensor
-    """Training loss, a scalar: decayed over passes. The loss of a pack is the sum of those of its samples."""
+    """Training loss, a scalar, decayed over passes. The loss of a pack is the sum over its samples."""
     hits: Tensor
-    """(passes,): entries whose most likely token matches the policy's."""
+    """(passes,): number of entries whose most likely token matches the policy's."""
     accepted: Tensor
-    """(passes,): probabilities that a sampled draft is accepted, one minus the total variation."""
+    """(passes,): sum of the probabilities that a sampled draft is accepted, one minus the total variation."""
     counts: Tensor
-    """(passes,): scored entries."""
+    """(passes,): number of scored entries."""
 
 
 def unrolled_loss(
@@ -72,9 +72,9 @@ def unrolled_loss(
     temperature: float = 1.0,
 ) -> PassScores:
     """
-    Run all passes. Only the drafter receives gradients. None: as the kind of drafter is trained.
+    Run all passes. Only the drafter receives gradients. None uses the defaults of the drafter's kind.
 
-    The head, which costs more than the drafter if the vocabulary is large, sees scored entries only.
+    The head is applied to scored entries only, since it costs more than the drafter if the vocabulary is large.
     """
     embedded = drafter.embedded(functional.embedding(pack.next_ids, embedding_VH), pack.positions)
     captured_PC = pack.hidden.to(head_VH.dtype)

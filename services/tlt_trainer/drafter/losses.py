@@ -9,7 +9,10 @@ from tlt_trainer.drafter.loss import Pack, PassScores, unrolled_loss
 
 
 def learns_with_rows(drafter: AnyDrafter) -> bool:
-    """Return whether the loss can be that of some rows of the policy's head: it is the only table of tokens."""
+    """
+    Return whether the loss can use a subset of the policy's head rows, because these are the drafter's only token
+    table.
+    """
     return isinstance(drafter, DraftModel) and not drafter.form.trains_head
 
 
@@ -22,7 +25,7 @@ def loss_of(
     passes: int | None = None,
     regression_weight: float | None = None,
 ) -> PassScores:
-    """Return the loss of a pack, to train on. None: as the kind of drafter is trained."""
+    """Return the training loss of a pack. None uses the defaults of the drafter's kind."""
     if isinstance(drafter, BlockDrafter):
         return block_loss.loss_of(drafter, embedding_VH, head_VH, pack, regression_weight=regression_weight)
     chain = _chain(drafter)
@@ -32,7 +35,7 @@ def loss_of(
 def scores_of(
     drafter: AnyDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, drafts: int, temperature: float = 1.0
 ) -> PassScores:
-    """Return how well `drafts` consecutive drafts predict a pack, both sampled at this temperature."""
+    """Return how well `drafts` consecutive drafts predict a pack, with both sampled at this temperature."""
     if isinstance(drafter, BlockDrafter):
         return block_loss.scores_of(drafter, embedding_VH, head_VH, pack, drafts=drafts, temperature=temperature)
     return unrolled_loss(_chain(drafter), embedding_VH, head_VH, pack, passes=drafts, temperature=temperature)

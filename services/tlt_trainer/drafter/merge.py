@@ -1,11 +1,11 @@
 """
-Merging drafters that several trainers trained independently from the same start (local SGD without synchronisation).
+Merges drafters that several trainers trained independently from the same start (local SGD without synchronization).
 
-All start equal (`Drafter` is seeded) and follow the newest published drafter. A trainer adds its own progress since
-then to the newest drafter, scaled by its share of the tokens that both have seen: the progress of others is kept whole.
-A mean would take some of it back at every merge, and more of the own progress is too large a step for many trainers:
-with half of it at least, eight reach 3.1 tokens per round where they reach 4.7 with their shares (a chain of 7, after
-60 k tokens in all, merged every 4 k).
+All start with equal weights (`Drafter` is seeded) and follow the newest published drafter. A trainer adds its own
+progress since then to the newest drafter, scaled by its share of the tokens that both have seen, so that the progress
+of others is preserved. A mean would undo part of it at every merge, and a larger share of its own progress is too large
+a step with many trainers: with at least half, eight trainers reach 3.1 tokens per round, compared to 4.7 with their
+shares (a chain of 7, after 60 k tokens in total, merged every 4 k).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,10 @@ from tlt_trainer.drafter.vocabulary import rows_for, tokens_of
 
 
 def share_of(own_tokens: int, others_tokens: int) -> float:
-    """Return the weight of the own drafter: its share of the tokens that both were trained on since they were equal."""
+    """
+    Return the weight of the trainer's own drafter: its share of the tokens that both were trained on since they
+    diverged.
+    """
     if others_tokens <= 0:
         return 0.5  # not trained from our base: token counts are not comparable
     return own_tokens / (own_tokens + others_tokens)
@@ -25,9 +28,9 @@ def share_of(own_tokens: int, others_tokens: int) -> float:
 
 def fitted(own: Mapping[str, Tensor], newest: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """
-    Return own weights that can be averaged with the newest, tensor by tensor.
+    Return own weights that can be merged with the newest tensor by tensor.
 
-    An EAGLE-3 drafter gets the newest's draft tokens; a row of its head that only the newest has is taken from there.
+    An EAGLE-3 drafter gets the newest one's draft tokens. Head rows that only the newest has are taken from it.
     """
     if MAP not in newest:
         return own
@@ -39,12 +42,12 @@ def fitted(own: Mapping[str, Tensor], newest: Mapping[str, Tensor]) -> Mapping[s
 
 def merge_of(own: Tensor, newest: Tensor, base: Tensor | None, share: float) -> Tensor:
     """
-    Return the newest weights plus own progress, on the device of `own`; of maps the newest.
+    Return the newest weights plus own progress, on the device of `own`. Maps are taken from the newest.
 
     Args:
         own: The own weights.
-        newest: Those of the fleet's drafter.
-        base: Those that both were trained from; None: not known, which leaves the mean.
+        newest: Weights of the fleet's drafter.
+        base: Weights that both were trained from; None if unknown, which results in the mean.
         share: See `share_of`.
     """
     placed = newest.to(own.device)

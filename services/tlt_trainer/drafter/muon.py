@@ -1,8 +1,8 @@
 """
-Muon (Keller Jordan et al., 2024): steps along the nearest orthogonal matrix of the momentum.
+Muon (Keller Jordan et al., 2024): steps along the orthogonal matrix closest to the momentum.
 
-The same as torch.optim.Muon, which orthogonalises in bfloat16 on every device; CPUs without native bfloat16 spend far
-more time there than in all passes of training.
+Equals torch.optim.Muon, except that that one orthogonalizes in bfloat16 on every device, which takes CPUs without
+native bfloat16 far longer than all training passes.
 """
 
 import math
@@ -21,13 +21,13 @@ EPS = 1e-7
 
 class Muon(torch.optim.Optimizer):
     """
-    For matrices.
+    Muon optimizer for matrices.
 
     Args:
         matrices: Parameters of two dimensions.
         lr: Rate; scaled by the square root of rows over columns for tall ones.
-        weight_decay: Share of a weight that a step takes away, in units of the rate.
-        dtype: Type in which to orthogonalise.
+        weight_decay: Share of a weight that a step removes, in units of the learning rate.
+        dtype: Type in which to orthogonalize.
     """
 
     def __init__(self, matrices: Iterable[nn.Parameter], *, lr: float, weight_decay: float, dtype: torch.dtype) -> None:

@@ -1,6 +1,6 @@
 """
-Optimizers of a drafter: Muon for matrices, AdamW for vectors and for rows of tokens, a running average of the weights,
-and how many tokens a step learns from.
+Optimizers of a drafter: Muon for matrices, AdamW for vectors and token rows, a running average of the weights, and the
+minimum tokens per step.
 
 The learning rate of spot trainers never decays to zero, since training is open-ended; instead the running average is
 published and scored. Measured on the demo's model (held-out agreement of the three passes, %): after 80 k tokens
@@ -53,8 +53,8 @@ def rate(steps: int, tokens: int, planned_tokens: int | None = None, *, before: 
     Args:
         steps: Steps so far.
         tokens: Tokens so far.
-        planned_tokens: Tokens at which training will end; None: it is open-ended.
-        before: Tokens from which the drafter had learned when such a training began.
+        planned_tokens: Tokens at which training will end; None if it is open-ended.
+        before: Tokens that the drafter had learned from when a training with planned tokens began.
     """
     warm = min(1.0, (steps + 1) / WARMUP_STEPS)
     if planned_tokens:
@@ -70,7 +70,7 @@ def _open_ended(tokens: int) -> float:
 
 
 def _decayed(progress: float, least: float) -> float:
-    """Return a cosine from 1 to `least`, where it stays from a progress of 1 on."""
+    """Return a cosine decay from 1 to `least`, constant from a progress of 1 on."""
     return 1 - (1 - least) * 0.5 * (1 - math.cos(math.pi * min(1.0, progress)))
 
 
@@ -81,11 +81,11 @@ def average_weight(steps: int) -> float:
 
 class DrafterOptimizer:
     """
-    Several optimizers as one, each of one matrix or of all vectors, so that a step can be taken piece by piece. Their
-    state is a flat mapping of names to tensors, so that files need no pickle.
+    Several optimizers combined, one per matrix and one for all vectors, so that a step can be taken piece by piece.
+    Their state is a flat mapping of names to tensors, so that files need no pickle.
 
     Args:
-        drafter: What is trained.
+        drafter: The drafter to train.
         dtype: Type in which to multiply matrices.
     """
 
@@ -103,7 +103,7 @@ class DrafterOptimizer:
                 self._parts += ((torch.optim.AdamW(tables, lr=rate_of, weight_decay=0.0), rate_of),)
 
     def pieces(self, factor: float) -> list[Callable[[], None]]:
-        """Return the parts of a step, which apply and clear the gradients at `factor` of the peak rates."""
+        """Return the pieces of a step, which apply and clear the gradients at `factor` of the peak rates."""
         return [partial(_step, optimizer, peak * factor) for optimizer, peak in self._parts]
 
     def discard(self) -> None:
@@ -112,7 +112,7 @@ class DrafterOptimizer:
             optimizer.zero_grad()
 
     def rearrange(self, name: str, before_D: Tensor, after_E: Tensor) -> None:
-        """Follow a change of the tokens that the rows of a parameter belong to; new rows begin without a past."""
+        """Adapt to a change of the tokens that a parameter's rows belong to. New rows start without state."""
         for optimizer, _ in self._parts:
             for parameter, quantities in optimizer.state.items():
                 if self._names[id(parameter)] == name:
@@ -122,7 +122,7 @@ class DrafterOptimizer:
                             quantities[quantity] = rows_for(places[1], value, places[0], torch.zeros_like(value))
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state as `<parameter>/<quantity>`; the tensors are not copied."""
+        """Return the state as `<parameter>/<quantity>`, without copying tensors."""
         return {
             f"{self._names[id(parameter)]}/{quantity}": value
             for optimizer, _ in self._parts
@@ -131,7 +131,7 @@ class DrafterOptimizer:
         }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Load a state that `state` returned for a drafter of the same shape."""
+        """Load a state returned by `state` for a drafter of the same shape."""
         for optimizer, _ in self._parts:
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
@@ -165,7 +165,7 @@ stays at the minimum."""
 
 
 def step_tokens(form: DrafterFormat, passes: float) -> int:
-    """Return the minimum tokens of an optimizer step of a drafter whose layers every state passes so often."""
+    """Return the minimum tokens per optimizer step for a drafter whose layers every state passes this many times."""
     shapes = {name: shape for name, shape in form.tensor_shapes().items() if len(shape) == 2 and name not in TABLES}
     head = form.draft_vocab_size * form.hidden_size
     weights = sum(map(math.prod, shapes.values()))

@@ -1,8 +1,8 @@
 """
-The head in a policy's checkpoint, with which training begins.
+The prediction head in a policy's checkpoint, from which training starts.
 
-It is read once, from the checkpoint that engines are launched with. Later policies bring embedding and vocabulary head
-only: what else they have of a head is neither a trainer's nor the fleet's.
+It is read once, from the checkpoint that engines are launched with. Only embedding and vocabulary head are taken from
+later policies, whose prediction heads are ignored.
 """
 
 from collections.abc import Mapping
@@ -22,20 +22,20 @@ from tlt_trainer.drafter.kinds.mtp import FrozenExperts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnHead:
-    """A checkpoint's head."""
+    """A checkpoint's prediction head."""
 
     weights: Mapping[str, Tensor]
-    """What is trained, by our names, in float32."""
+    """Trained weights under our names, in float32."""
     experts: FrozenExperts | None = None
-    """What is not, in bfloat16."""
+    """Frozen experts, in bfloat16."""
 
 
 def read_own_head(model: Path, form: DrafterFormat) -> OwnHead | None:
     """
-    Read the head of a checkpoint. None: drafters of this format begin from nothing.
+    Read the head of a checkpoint. Return None if drafters of this format are trained from scratch.
 
     Raises:
-        ConfigError: The checkpoint lacks a tensor of its head, or it has another shape.
+        ConfigError: A tensor of the head is missing or of another shape.
     """
     if not isinstance(form, MtpFormat):
         return None

@@ -1,4 +1,4 @@
-"""In what type a device multiplies matrices fastest."""
+"""Selects the type in which a device multiplies matrices fastest."""
 
 import torch
 from torch import Tensor
@@ -18,5 +18,5 @@ def compute_dtype(device: torch.device) -> torch.dtype:
 
 
 def widened(x: Tensor) -> Tensor:
-    """Return it in float32, or in float64 if it is."""
+    """Return a tensor in float32, or in float64 if it has that type."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -17,12 +17,12 @@ from tlt_common.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """How queries and keys are rotated."""
+    """Parameters of the rotation of queries and keys."""
 
     frequencies: Tensor
     """(D/2,), radians per position, in float32."""
     scale: float = 1.0
-    """Factor of cosines and sines. Other than 1 for yarn, which sharpens attention by it."""
+    """Factor of cosines and sines. Differs from 1 for yarn, which sharpens attention with it."""
 
 
 def require_rope(form: DrafterFormat) -> None:
@@ -30,7 +30,7 @@ def require_rope(form: DrafterFormat) -> None:
     Check that drafters of this format can be trained.
 
     Raises:
-        ConfigError: Their rope is not supported, or a parameter of it is not a number.
+        ConfigError: Their rope is not supported, or one of its parameters is not a number.
     """
     if reason := rope_refusal(form.rope):
         raise ConfigError(f"model: {reason}", field="model")
@@ -41,7 +41,7 @@ def rotation_of(form: DrafterFormat) -> Rotation:
     Return the rotation of a drafter.
 
     Raises:
-        ConfigError: Its rope is not supported, or a parameter of it is not a number.
+        ConfigError: Its rope is not supported, or one of its parameters is not a number.
     """
     require_rope(form)
     kind = form.rope["rope_type"]
@@ -74,7 +74,7 @@ def angles(rotation: Rotation, positions_P: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rotate(x_NPD: Tensor, cos_PD: Tensor, sin_PD: Tensor) -> Tensor:
-    """Rotate queries or keys, or the first part of each head, by their positions; keeps the dtype."""
+    """Rotate queries or keys, or the first part of each head, by position. Keeps the dtype."""
     size = cos_PD.shape[-1]
     wide = x_NPD[..., :size].to(cos_PD.dtype)
     low, high = wide.chunk(2, dim=-1)

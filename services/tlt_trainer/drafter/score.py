@@ -1,4 +1,4 @@
-"""How well a drafter predicts held-out data. Pure."""
+"""Scores of drafters on held-out data. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from tlt_common.domain.ids import PolicyVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTally:
-    """Correct predictions, accepted drafts and positions, per pass."""
+    """Sums of correct predictions, accepted drafts and positions, per pass."""
 
     hits: tuple[float, ...]
     accepted: tuple[float, ...]
@@ -17,15 +17,17 @@ class ScoreTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Per pass, how well the drafter predicts the policy's next token."""
+    """Prediction quality of a drafter for the policy's next token, per pass."""
 
     hits: tuple[float, ...]
     """Share of positions whose most likely token it predicts."""
     accepted: tuple[float, ...]
-    """Probability that a sampled draft is accepted: one minus the total variation. What counts when responses are
-    sampled; it also tells apart drafters that guess equally well."""
+    """
+    Probability that a sampled draft is accepted: one minus the total variation. This is the relevant score for sampled
+    responses; it also distinguishes drafters that guess equally well.
+    """
     policy_version: PolicyVersion = PolicyVersion(0)
-    """Newest policy among those that generated the held-out data."""
+    """Newest policy version that generated the held-out data."""
 
     @property
     def top1(self) -> float:
@@ -43,7 +45,7 @@ class Score:
 
 
 def score_of(tallies: Iterable[ScoreTally], policy_version: PolicyVersion = PolicyVersion(0)) -> Score | None:
-    """Combine tallies; None: there was nothing to score on."""
+    """Combine tallies; None if there was nothing to score."""
     counted = [tally for tally in tallies if tally.counts[0]]
     if not counted:
         return None

@@ -24,13 +24,13 @@ HEAD = "lm_head.weight"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedWeights:
-    """Embedding and head, both (vocabulary, hidden size), without gradients. The same tensor if tied."""
+    """Embedding and head, both (vocabulary, hidden size), without gradients. A single tensor if tied."""
 
     embedding: Tensor
     head: Tensor
 
     def to(self, dtype: torch.dtype) -> "SharedWeights":
-        """Return them in this type; tied ones stay one tensor."""
+        """Return the weights in this type. Tied ones stay a single tensor."""
         embedding = self.embedding.to(dtype)
         return SharedWeights(
             embedding=embedding, head=embedding if self.head is self.embedding else self.head.to(dtype)
@@ -52,7 +52,7 @@ def layers_of(config: Json) -> int:
     Return the number of layers of a policy with this config.json.
 
     Raises:
-        ConfigError: It does not say.
+        ConfigError: The config.json does not state it.
     """
     layers = config.get("num_hidden_layers")
     if not isinstance(layers, int) or layers < 1:
@@ -94,12 +94,12 @@ def trained_format(
     Args:
         config: The policy's config.json.
         kind: Kind of drafter.
-        draft_vocabulary: Draft tokens of an EAGLE-3 drafter, at most; None: 32,000.
-        layers: Layers of the policy that it reads; None: a low, a middle and a high one.
+        draft_vocabulary: Maximum draft tokens of an EAGLE-3 drafter; None for 32,000.
+        layers: Layers of the policy that it reads; None for a low, a middle and a high one.
 
     Raises:
         ConfigError: A size is missing, or the policy's activation or rotary embedding is not supported.
-        WeightsError: The policy does not have these layers, or too few to choose from.
+        WeightsError: The policy lacks these layers, or has too few to choose from.
     """
     form = standard_format(kind, config, draft_vocabulary=draft_vocabulary, layers=layers)
     require_rope(form)
@@ -111,7 +111,7 @@ def trained_format(
 
 def read_shared(directory: Path, form: DrafterFormat, device: torch.device) -> SharedWeights:
     """
-    Read only embedding and head of a safetensors checkpoint.
+    Read only the embedding and head of a safetensors checkpoint.
 
     Raises:
         WeightsError: They are missing, unreadable or of another shape.
@@ -121,7 +121,7 @@ def read_shared(directory: Path, form: DrafterFormat, device: torch.device) -> S
 
 
 def shared_of(found: Mapping[str, Tensor]) -> SharedWeights:
-    """Return the weights made of the tensors that `find_shared` names."""
+    """Return the weights from the tensors that `find_shared` located."""
     return SharedWeights(embedding=found[EMBEDDING], head=found.get(HEAD, found[EMBEDDING]))
 
 
@@ -130,7 +130,7 @@ def find_shared(directory: Path, form: DrafterFormat) -> dict[str, Path]:
     Return the file of each shared tensor, by name: two tensors, or one if they are tied.
 
     Raises:
-        WeightsError: One is missing or of another shape, or a file is unreadable.
+        WeightsError: A tensor is missing or of another shape, or a file is unreadable.
     """
     names = (EMBEDDING,) if form.is_target_tied else (EMBEDDING, HEAD)
     expected = [form.vocab_size, form.hidden_size]
@@ -154,7 +154,7 @@ def find_shared(directory: Path, form: DrafterFormat) -> dict[str, Path]:
 
 def read_rows(path: Path, name: str, rows: slice = slice(None)) -> Tensor:
     """
-    Read rows of a tensor into memory, in bfloat16: the type drafting runs in, and half the memory.
+    Read rows of a tensor into memory in bfloat16, the type of drafting, which halves the memory.
 
     Raises:
         WeightsError: The file is unreadable.

@@ -1,4 +1,4 @@
-"""The tensors of a drafter: read, copied, replaced and moved."""
+"""Tensors of a drafter: copying, replacing and moving them."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -11,7 +11,11 @@ from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 
 
 def copied(tensor: Tensor) -> Tensor:
-    """Return a copy on the CPU; from a GPU into pinned memory, which torch reuses: several times as fast."""
+    """
+    Return a copy on the CPU.
+
+    From a GPU it uses pinned memory, which torch reuses and which is several times as fast.
+    """
     return torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda).copy_(tensor.detach())
 
 
@@ -21,7 +25,7 @@ def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def tensors_of(drafter: AnyDrafter) -> dict[str, Tensor]:
-    """Return the tensors themselves."""
+    """Return the tensors without copying them."""
     return {name: tensor.detach() for name, tensor in drafter.state_dict().items()}
 
 
@@ -31,7 +35,7 @@ def load(drafter: AnyDrafter, weights: Mapping[str, Tensor]) -> None:
 
 
 def move(drafter: AnyDrafter, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
-    """Change the weights by the difference of two drafters; with other draft tokens, replace them."""
+    """Add the difference of two drafters to the weights. With other draft tokens, replace the weights."""
     if MAP in after and not torch.equal(before[MAP], after[MAP].to(before[MAP].device)):
         load(drafter, after)
         return

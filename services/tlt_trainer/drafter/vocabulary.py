@@ -1,8 +1,8 @@
 """
-The draft tokens of an EAGLE-3 drafter: those of the policy's tokens that its head covers.
+Draft tokens of an EAGLE-3 drafter: the policy's tokens that its head covers.
 
-Chosen by `tlt_common.drafter.token_counts`. Always ascending, so that trainers which choose the same tokens order them
-alike; each change makes new rows of the head begin from the policy's.
+Chosen by `tlt_common.drafter.token_counts`. Always ascending, so that trainers with the same choice have the same
+order. New rows of the head start as the policy's.
 
 Shapes: D draft tokens, E draft tokens of another choice, V vocabulary, H hidden size.
 """
@@ -36,7 +36,7 @@ def require_tokens(map_D: Tensor, vocab_size: int) -> None:
 
 
 def rows_for(wanted_E: Tensor, rows_DH: Tensor, tokens_D: Tensor, otherwise_EH: Tensor) -> Tensor:
-    """Return a row for each wanted token: that of `rows_DH`, whose tokens are `tokens_D`, or else `otherwise_EH`."""
+    """Return a row per wanted token: from `rows_DH`, whose tokens are `tokens_D`, otherwise from `otherwise_EH`."""
     known = tokens_D >= 0
     size = int(torch.cat((wanted_E, tokens_D)).max()) + 1
     places_V = torch.full((size,), -1, device=tokens_D.device)

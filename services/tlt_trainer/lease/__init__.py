@@ -1,5 +1,5 @@
 """
-The device while a lease lasts: calls short enough to be taken back between, and who has the learner.
+The device during a lease: short calls that can be interrupted in between, and exclusive use of the learner.
 
-Others may use all of it but `device_clock`.
+Other packages may use all of it except `device_clock`.
 """

@@ -1,4 +1,4 @@
-"""The one thread that computes. Its calls are short, so that the device can be taken back between two of them."""
+"""The compute thread. Its calls are short, so that the device can be taken back between two of them."""
 
 import asyncio
 import os
@@ -19,24 +19,24 @@ T = TypeVar("T")
 
 
 def torch_device(name: str) -> torch.device:
-    """Resolve the configured name; "auto" uses a GPU if there is one."""
+    """Resolve the configured device name. "auto" uses a GPU if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else torch.device(name)
 
 
 def limit_memory(device: torch.device, share: float | None) -> None:
-    """Let this process allocate at most a fraction of the GPU's memory, so that it fails first if memory is short."""
+    """Limit this process to a fraction of the GPU's memory, so that it fails first if memory is short."""
     if device.type == "cuda" and share is not None:
         torch.cuda.set_per_process_memory_fraction(share, device)
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until a GPU has computed what this process gave it."""
+    """Wait until a GPU has completed this process's work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def release_memory(device: torch.device) -> None:
-    """Return memory that the process holds without using it."""
+    """Release unused memory that the process holds."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
@@ -51,7 +51,7 @@ class TrainingDevice(Protocol):
 
     @property
     def trained_s(self) -> float:
-        """Seconds the device computed inside `training`, as far as known; complete after `free`. Only increases."""
+        """Seconds computed inside `training`, as far as known; complete after `free`. Never decreases."""
         ...
 
     def now(self) -> float:
@@ -59,15 +59,15 @@ class TrainingDevice(Protocol):
         ...
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call after all earlier ones. Cancelling the caller does not stop a call that has begun."""
+        """Run a call after all earlier ones. Cancelling the caller does not stop a call that has started."""
         ...
 
     def training(self) -> AbstractContextManager[None]:
-        """Return a context manager that counts its block in `trained_s`. Only for use inside a call of `run`."""
+        """Return a context manager that adds its block to `trained_s`. Only for use inside a call of `run`."""
         ...
 
     async def free(self) -> None:
-        """Wait until every call made so far has ended, including those whose caller was cancelled."""
+        """Wait until all calls made so far have ended, including those whose caller was cancelled."""
         ...
 
 
@@ -75,7 +75,7 @@ class DeviceThread:
     """
     A device and its thread.
 
-    Only this thread gets a higher nice value, not the process: a Preempt must be answered at full priority.
+    Only this thread is niced, not the process: a Preempt must be answered at full priority.
     """
 
     def __init__(self, device: torch.device, *, threads: int, nice: int) -> None:
@@ -122,6 +122,6 @@ def _prepare(device: torch.device, threads: int, nice: int) -> None:
 
 
 def make_nicer(nice: int) -> None:
-    """Raise the nice value of this thread. On Linux priorities belong to threads; those torch starts inherit it."""
+    """Raise the nice value of this thread. On Linux, nice values belong to threads, and torch's threads inherit it."""
     thread = threading.get_native_id()
     os.setpriority(os.PRIO_PROCESS, thread, min(NICEST, os.getpriority(os.PRIO_PROCESS, thread) + nice))

@@ -1,4 +1,8 @@
-"""How long the device computed. A GPU still computes when the call that launched its kernels has returned."""
+"""
+Measures the compute time of the device.
+
+A GPU still computes after the call that launched its kernels has returned.
+"""
 
 import time
 from collections import deque
@@ -10,24 +14,24 @@ import torch
 
 
 class DeviceClock(Protocol):
-    """Counts the seconds of the blocks it measures. Everything but `seconds` belongs to the device's thread."""
+    """Sums the seconds of measured blocks. Everything except `seconds` belongs to the device's thread."""
 
     @property
     def seconds(self) -> float:
-        """Seconds counted so far; only increases. May be read by any thread."""
+        """Seconds measured so far; never decreases. Any thread may read it."""
         ...
 
     def measure(self) -> AbstractContextManager[None]:
-        """Return a context manager whose block is counted, also when it raises."""
+        """Return a context manager that measures its block, even if it raises."""
         ...
 
     def settle(self) -> None:
-        """Wait until all measured blocks have been computed, and count them."""
+        """Wait until all measured blocks have been computed, and add their time."""
         ...
 
 
 class HostClock:
-    """For a CPU: the block's own duration."""
+    """Clock for a CPU: the block's own duration."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
@@ -50,18 +54,18 @@ class HostClock:
 
 
 class Event(Protocol):
-    """The part of torch.cuda.Event that is used."""
+    """The used part of torch.cuda.Event."""
 
     def record(self) -> None:
-        """Note the time at which the device gets here, after all it was given before."""
+        """Record the time at which the device completes all earlier work."""
         ...
 
     def query(self) -> bool:
-        """Return whether the device got here."""
+        """Query whether the device has reached this event."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until the device gets here."""
+        """Wait until the device reaches this event."""
         ...
 
     def elapsed_time(self, end_event: Any) -> float:
@@ -71,10 +75,9 @@ class Event(Protocol):
 
 class CudaClock:
     """
-    For a GPU: the time between two events on the stream, read once the device has passed both.
+    Clock for a GPU: the time between two events on the stream, read once the device has passed both.
 
-    Blocks are counted late rather than waited for: waiting at the end of each would stop the host from preparing the
-    next one meanwhile.
+    Blocks are added late, without waiting: waiting at the end of each would keep the host from preparing the next one.
     """
 
     def __init__(self, event: Callable[[], Event]) -> None:
@@ -110,17 +113,17 @@ class CudaClock:
 
 def call_clock(device: torch.device) -> Callable[[], float]:
     """
-    Return the clock, in seconds, by which calls are sized, to be read in the device's thread.
+    Return the clock, in seconds, by which calls are sized. It must be read in the device's thread.
 
-    On a CPU the thread's own time: steps sized by what passes while other processes have the core would become small
-    where the core is shared, as while a trainer on the same machine learns, and small steps learn less per second, from
-    windows that were cut. Whoever takes the device back from such a step needs the core, too, and then gets it.
+    On a CPU this is the thread's own CPU time: with wall time, steps would become small if the core is shared, for
+    example with the RL trainer, and small steps learn less per second from cut windows. Whoever takes the device back
+    needs the core, too, and then gets it.
     """
     return time.perf_counter if device.type == "cuda" else time.thread_time
 
 
 def clock_of(device: torch.device) -> DeviceClock:
-    """Return the clock of a device, which must be the current one of the thread that measures."""
+    """Return the clock of a device, which must be the measuring thread's current device."""
     return CudaClock(_cuda_event) if device.type == "cuda" else HostClock()
 
 

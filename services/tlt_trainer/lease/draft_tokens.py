@@ -1,6 +1,6 @@
 """
-Chooses the tokens that a drafter is trained on, those the policy says most often: the draft tokens of EAGLE-3, which
-are part of the drafter, or the rows of the policy's head that the loss of others compares.
+Chooses the tokens to train a drafter on, the policy's most frequent ones: the draft tokens of EAGLE-3, which are part
+of the drafter, or the rows of the policy's head that the loss of others compares.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,10 @@ COUNTED_TOKENS = 4096
 
 class DraftTokens:
     """
-    Keeps a learner's tokens those of recent responses. Does nothing for block drafters, which have no choice.
+    Keeps a learner's tokens up to date with recent responses. Does nothing for block drafters, which have no choice.
 
     Args:
-        counts: Tokens that the policy generated, counted by others.
+        counts: Counts of the policy's generated tokens, maintained elsewhere.
         allowed: Returns whether the device may be used, which implies that the policy's head is loaded.
     """
 
@@ -48,16 +48,16 @@ class DraftTokens:
         self._is_ready = learner.tokens is None and learner.rows is None
 
     async def prepare(self) -> None:
-        """Choose tokens if there are none; called before every micro-step, and does something at the first one only."""
+        """Choose tokens if there are none. Called before every micro-step; only the first call has an effect."""
         if not self._is_ready:
             await self.renew()
 
     async def renew(self) -> None:
         """
-        Choose tokens again if others would cover clearly more of what the policy says.
+        Choose tokens again if others would cover clearly more of the policy's tokens.
 
         Raises:
-            torch.OutOfMemoryError: Memory is short; the tokens stay as they were.
+            torch.OutOfMemoryError: Memory is short; the tokens stay unchanged.
         """
         if self._learner.tokens is None and self._learner.rows is None:
             return

@@ -1,4 +1,4 @@
-"""One task at a time uses the learner, and everybody can see what for."""
+"""Exclusive use of the learner by one task at a time, with its purpose."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,10 +7,10 @@ from enum import StrEnum
 
 
 class Occupation(StrEnum):
-    """What the learner is used for."""
+    """Current use of the learner."""
 
     NOTHING = "nothing"
-    """Nobody uses it: there is no lease or no data, or files and calls are under way."""
+    """Unused: there is no lease or no data, or files and calls are in progress."""
     TRAINING = "training"
     """A micro-step or an optimizer step."""
     SCORING = "scoring"
@@ -18,9 +18,9 @@ class Occupation(StrEnum):
     MERGING = "merging"
     """The fleet's drafter is scored, merged and adopted."""
     PUBLISHING = "publishing"
-    """The own weights are copied to be published."""
+    """The trainer's own weights are copied for publication."""
     SAVING = "saving"
-    """Everything is copied for a checkpoint."""
+    """The complete state is copied for a checkpoint."""
     CHOOSING_TOKENS = "choosing_tokens"
     """The draft tokens of an EAGLE-3 drafter are compared with those of the newest responses."""
     READING_POLICY = "reading_policy"
@@ -29,9 +29,9 @@ class Occupation(StrEnum):
 
 class LearnerTurn:
     """
-    The right to use the learner, given in order of asking.
+    The right to use the learner, granted in order of request.
 
-    What waits for a file or for another process does not hold it, so that training goes on meanwhile.
+    Tasks that wait for a file or another process do not hold it, so that training continues.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class LearnerTurn:
 
     @property
     def doing(self) -> Occupation:
-        """What the learner is used for now."""
+        """Current use of the learner."""
         return self._doing
 
     @asynccontextmanager
     async def of(self, doing: Occupation) -> AsyncIterator[None]:
-        """Wait for the turn, and keep it inside the block."""
+        """Wait for the turn and hold it within the block."""
         async with self._lock:
             self._doing = doing
             try:

@@ -1,4 +1,4 @@
-"""What a worker waits for: from a lease to the first work under it, and from a revocation to a free device."""
+"""Latencies that a worker sees: from a lease to the first training, and from a revocation to a free device."""
 
 import time
 
@@ -11,22 +11,22 @@ log = get_logger(__name__)
 
 
 class LeaseTimes:
-    """Measures both, as metrics and log events. Monotonic times are those of the machine, also in other processes."""
+    """Measures both as metrics and log events. Monotonic times are the machine's, comparable across processes."""
 
     def __init__(self) -> None:
         self._granted: tuple[Epoch, float] | None = None
         self._began_s: float | None = None
 
     def granted(self, epoch: Epoch) -> None:
-        """Note that a lease was received; a renewal changes nothing."""
+        """Record that a lease was received. A renewal changes nothing."""
         if self._granted is None or self._granted[0] != epoch:
             self._granted, self._began_s = (epoch, time.monotonic()), None
 
     def begin(self) -> None:
         """
-        Note, in the device's thread, that it begins to train; only the first time under a lease counts.
+        Record, in the device's thread, the first training under a lease.
 
-        That is a micro-step, or the rest of an optimizer step that the last lease left.
+        That is a micro-step, or the rest of an optimizer step that the last lease left incomplete.
         """
         if self._began_s is None:
             self._began_s = time.monotonic()
@@ -36,6 +36,6 @@ class LeaseTimes:
                 log.info("training_began", epoch=epoch, monotonic_s=self._began_s)
 
     def freed(self, epoch: Epoch, doing: Occupation, seconds: float) -> None:
-        """Note that the device is free, this long after it was asked for."""
+        """Record that the device is free, and how long after the request."""
         metrics.TRAINER_FREE_SECONDS.labels(doing=doing.value).observe(seconds)
         log.info("device_freed", epoch=epoch, doing=doing.value, seconds=round(seconds, 4))

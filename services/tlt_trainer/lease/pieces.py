@@ -1,4 +1,4 @@
-"""Work on many tensors as device calls of one tensor each: the device can be taken back between two of them."""
+"""Work on many tensors as device calls of one tensor each, so that the device can be taken back between two of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ T = TypeVar("T")
 async def in_pieces(
     device: TrainingDevice, call: Callable[[T], Tensor], items: Mapping[str, T], *, allowed: Callable[[], bool]
 ) -> dict[str, Tensor] | None:
-    """Return the results of `call` by name; None: the device was taken back before the last one."""
+    """Return the results of `call` by name, or None if the device was taken back before the last one."""
     found: dict[str, Tensor] = {}
     for name, item in items.items():
         if not allowed():
@@ -30,7 +30,7 @@ async def in_pieces(
 async def placed(
     device: TrainingDevice, weights: Mapping[str, Tensor], *, allowed: Callable[[], bool]
 ) -> dict[str, Tensor] | None:
-    """Return weights on the device, without a copy if they are there; None: it was taken back meanwhile."""
+    """Return weights on the device, without a copy if they are there already; None if it was taken back meanwhile."""
 
     def place(tensor: Tensor) -> Tensor:
         return tensor.to(device.torch)
@@ -44,7 +44,7 @@ async def copies(device: TrainingDevice, tensors: Mapping[str, Tensor]) -> dict[
 
 
 async def snapshot_of(device: TrainingDevice, state: Snapshot, *, allowed: Callable[[], bool]) -> Snapshot | None:
-    """Return a copy of a learner's state; None: it was given up meanwhile."""
+    """Return a copy of a learner's state, or None if it was given up meanwhile."""
     weights = await in_pieces(device, copied, state.weights, allowed=allowed)
     average = await in_pieces(device, copied, state.average, allowed=allowed)
     optimizer = await in_pieces(device, copied, state.optimizer, allowed=allowed)
@@ -57,14 +57,14 @@ async def stepped(
     device: TrainingDevice, learner: Learner, *, begins: Callable[[], None], allowed: Callable[[], bool]
 ) -> None:
     """
-    Take the optimizer step that is due, if one is, or complete one that has begun.
+    Take the optimizer step that is due, if any, or complete one that has begun.
 
     A step that is interrupted stays due, and its rest is the first thing of the next lease.
 
     Args:
         device: Device of the learner.
         learner: Learner.
-        begins: Is called in the device's thread before every piece.
+        begins: Called in the device's thread before every piece.
         allowed: Whether the device may be used; asked before every piece.
     """
 

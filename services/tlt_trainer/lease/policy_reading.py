@@ -1,6 +1,6 @@
 """
-Loads the policy's embedding and head: from files as soon as they are served, to the device under a lease, in pieces
-that let it be taken back.
+Loads the policy's embedding and head: from files as soon as they are served, and to the device under a lease, in pieces
+between which it can be taken back.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ that they are in the page cache, which the system may take back."""
 
 
 class PolicyReader:
-    """Keeps a learner's shared weights those of the policy that leases name."""
+    """Keeps a learner's shared weights equal to those of the policy that leases name."""
 
     def __init__(self, learner: Learner, device: TrainingDevice, turn: LearnerTurn, lease: TrainingLease) -> None:
         self._learner = learner
@@ -38,7 +38,7 @@ class PolicyReader:
         self._ahead: tuple[tuple[Path, PolicyVersion], asyncio.Task[dict[str, Tensor]]] | None = None
 
     def prepare(self, policy: Path, version: PolicyVersion) -> None:
-        """Begin to read this policy, so that the next lease that names it need not wait for a disk."""
+        """Begin to read this policy, so that the next lease that names it does not wait for a disk."""
         known = self._loaded if self._ahead is None else self._ahead[0]
         if known == (policy, version):
             return
@@ -49,7 +49,7 @@ class PolicyReader:
 
     async def read(self, epoch: Epoch, policy: Path, version: PolicyVersion) -> None:
         """
-        Load this policy, unless it is loaded; training is suspended meanwhile.
+        Load this policy unless it is loaded. Training is suspended meanwhile.
 
         Raises:
             StaleEpochError: The lease ended meanwhile.
@@ -73,7 +73,7 @@ class PolicyReader:
                 self._ahead = None
 
     async def _read(self, epoch: Epoch, policy: Path, version: PolicyVersion) -> None:
-        """Files are read by another thread than the device's, since a disk may be slow."""
+        """Read the policy's files in another thread than the device's, since a disk may be slow."""
         form = self._learner.form
         self._learner.share(None)  # first: a large vocabulary would need its memory twice
         held = await self._taken_ahead(policy, version)
@@ -92,7 +92,7 @@ class PolicyReader:
         self._learner.share(shared_of(found))
 
     async def _taken_ahead(self, policy: Path, version: PolicyVersion) -> dict[str, Tensor] | None:
-        """Return what was read ahead of this policy, once it is complete; None: nothing was, or it could not be."""
+        """Return the weights read ahead for this policy, once they are complete; None if there are none."""
         if self._ahead is None or self._ahead[0] != (policy, version):
             self._forget_ahead()
             return None
@@ -103,14 +103,14 @@ class PolicyReader:
             return None
 
     def _forget_ahead(self) -> None:
-        """Let go of what was read ahead of another policy; its memory is free once the thread has ended."""
+        """Discard weights read ahead for another policy. Their memory is free once the thread has ended."""
         if self._ahead is not None:
             self._ahead[1].cancel()
             self._ahead = None
 
 
 def _in_memory(policy: Path, form: DrafterFormat) -> dict[str, Tensor]:
-    """Read embedding and head; return them, or nothing if they are too large to be held."""
+    """Read embedding and head; return nothing if they are too large to hold."""
     files, row_bytes = find_shared(policy, form), 2 * form.hidden_size
     if len(files) * form.vocab_size * row_bytes <= AHEAD_BYTES:
         return {name: read_rows(path, name) for name, path in files.items()}
@@ -126,7 +126,7 @@ def _pieces(form: DrafterFormat) -> Iterator[slice]:
 
 
 def _noted(reading: asyncio.Task[dict[str, Tensor]]) -> None:
-    """Look at an error, which the next lease repeats, so that it is not reported as overlooked."""
+    """Retrieve an error, which the next lease repeats, so that it is not reported as unhandled."""
     if not reading.cancelled():
         reading.exception()
 

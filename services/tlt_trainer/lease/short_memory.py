@@ -1,4 +1,4 @@
-"""What a trainer does after an allocation failed. The engine must not be the one that runs short."""
+"""Recovery of a trainer from a failed allocation, so that the engine does not run short of memory."""
 
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -11,7 +11,7 @@ log = get_logger(__name__)
 
 
 class ShortMemory:
-    """Returns memory to the device, and asks for less from then on."""
+    """Returns memory to the device and reduces later allocations."""
 
     def __init__(self, learner: Learner, device: TrainingDevice, feed: Feed) -> None:
         self._learner = learner
@@ -20,9 +20,9 @@ class ShortMemory:
 
     async def give_up(self, doing: Occupation) -> None:
         """
-        Forget an unfinished optimizer step, return unused memory, and halve the batches.
+        Discard an incomplete optimizer step, return unused memory, and halve the batches.
 
-        Call it after the `except` block: the traceback holds the tensors of what failed.
+        Call it after the `except` block: the traceback holds the tensors of the failed call.
         """
         limit = self._feed.shrink()
         await self._device.run(self._release)

@@ -32,7 +32,7 @@ class LeaseState:
         Revoke a lease. Idempotent, also for a lease that was never seen.
 
         Raises:
-            StaleEpochError: A newer lease is held, which this does not end.
+            StaleEpochError: A newer lease is held, which this call does not end.
         """
         if epoch < self.epoch:
             raise StaleEpochError(f"epoch is {epoch}; accepted: {self.epoch}, the newest seen", field="epoch")
@@ -44,7 +44,7 @@ class LeaseState:
 
 
 class TrainingLease:
-    """The lease of this process. Everything that uses the device checks it first."""
+    """The lease of this process. All code that uses the device checks it first."""
 
     def __init__(self) -> None:
         self._state = LeaseState()
@@ -61,24 +61,24 @@ class TrainingLease:
         return self.granted.is_set() and self._holds()
 
     def is_current(self, epoch: Epoch) -> bool:
-        """Return whether this lease was started and has not ended, so that what training needs may be loaded."""
+        """Return whether this lease was started and has not ended, so that training data may be loaded."""
         return epoch == self.epoch and self._holds()
 
     def start(self, epoch: Epoch, ttl_s: float) -> None:
-        """Begin or extend; see `LeaseState.started`. A new lease is held once `grant` was called."""
+        """Begin or extend a lease; see `LeaseState.started`. A new lease is held once `grant` is called."""
         self._state = self._state.started(epoch, ttl_s, asyncio.get_running_loop().time())
 
     def grant(self) -> None:
-        """Wake the tasks that wait for a lease, if it has not ended."""
+        """Wake the tasks that wait for a lease, unless it has ended."""
         if self._holds():
             self.granted.set()
 
     def suspend(self) -> None:
-        """Let training stop until `grant`, since something it needs is about to be replaced."""
+        """Suspend training until `grant`, because something that it needs is about to be replaced."""
         self.granted.clear()
 
     def preempt(self, epoch: Epoch) -> None:
-        """Revoke; see `LeaseState.preempted`."""
+        """Revoke a lease; see `LeaseState.preempted`."""
         self._state = self._state.preempted(epoch)
         self.granted.clear()
 

@@ -1,4 +1,4 @@
-"""A first micro-step before the first lease, since it takes much longer than any later one."""
+"""Runs a first micro-step before the first lease, since it takes much longer than later ones."""
 
 import torch
 
@@ -15,9 +15,9 @@ so do masks."""
 
 def warm_up(learner: Learner) -> None:
     """
-    Let libraries load their kernels and set up the device; the learner stays as it was.
+    Make libraries load their kernels and set up the device. The learner is unchanged.
 
-    It runs once per process, without a lease: a Preempt of the first one would wait for it otherwise.
+    It runs once per process and without a lease: otherwise a Preempt of the first lease would wait for it.
     """
     form = learner.form
     hidden = torch.zeros(TOKENS, form.captured_size, dtype=torch.bfloat16)

@@ -1,5 +1,5 @@
 """
-`tlt drafter`: training from recorded rollouts, import and export of drafters, without a suite.
+Offline part of `tlt drafter`: training from collected rollouts, import and export of drafters, without a running suite.
 
-Others may use `training` and `states`; `cli` uses the rest.
+Other packages may use `training` and `states`; `cli` uses the rest.
 """

@@ -1,4 +1,4 @@
-"""Which drafter offline training begins with: a published one, or a new one of some kind."""
+"""The initial drafter of offline training: a published one, or a new one of a given kind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,24 +23,27 @@ class WantedDrafter:
     """The options that choose the drafter."""
 
     begin: str = ""
-    """Path or URL of the drafter to continue; empty: begin from scratch."""
+    """Path or URL of the drafter to continue; empty trains from scratch."""
     kind: str = ""
-    """One of `KINDS`; empty: that of `begin`, else eagle."""
+    """One of `KINDS`; empty for that of `begin`, otherwise eagle."""
     layers: str = ""
-    """Layers of the policy that a new EAGLE-3 or block drafter reads, as numbers with commas; empty: by default."""
+    """
+    Layers of the policy that a new EAGLE-3 or block drafter reads, as numbers separated by commas; empty for the
+    default.
+    """
     draft_vocabulary: int | None = None
-    """Draft tokens of a new EAGLE-3 drafter, at most; None: by default."""
+    """Maximum draft tokens of a new EAGLE-3 drafter; None for the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """A drafter to begin with."""
+    """The initial drafter."""
 
     form: DrafterFormat
     weights: Mapping[str, Tensor] | None = None
-    """None: it has not been trained."""
+    """Its weights; None if it has not been trained."""
     tokens: int = 0
-    """Tokens that it has learned from."""
+    """Number of tokens that it has learned from."""
 
 
 def beginning(wanted: WantedDrafter, target: Json) -> Beginning:
@@ -78,7 +81,7 @@ def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
         option: Name of the argument in error messages.
 
     Raises:
-        ConfigError: There is none, it cannot be read, or it is one of another policy.
+        ConfigError: There is none, it cannot be read, or it belongs to another policy.
     """
     uri, files = find_drafter(source)
     try:

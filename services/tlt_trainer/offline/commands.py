@@ -1,4 +1,4 @@
-"""`tlt drafter train` and `evaluate`: arguments in, files and JSON out."""
+"""`tlt drafter train` and `evaluate`: parse arguments, write files and JSON."""
 
 import hashlib
 import json
@@ -37,19 +37,19 @@ def train_to(
     report: Callable[[Progress], None],
 ) -> dict[str, Any]:
     """
-    Train a drafter and write it; return its score, and the curve of its training.
+    Train a drafter and write it; return its score and training curve.
 
     Args:
         model: Directory of the policy's checkpoint.
         data: File of rollouts.
         to: Directory to write, absent or empty.
-        wanted: Which drafter to begin with.
-        work: Directory of states and checkpoints, removed at the end; None: beside `to`.
-        passes: Passes of an unrolled step; None: as many as the kind is trained with.
+        wanted: The initial drafter.
+        work: Directory of states and checkpoints, removed at the end; None for one next to `to`.
+        passes: Passes of an unrolled step; None for the default of the kind.
         epochs: Passes over the data.
         seed: Seed of the order.
         device: One of `DEVICES`.
-        say: Called with a line about what begins.
+        say: Called with a line about each stage.
         report: Called after every part of a pass over the data.
 
     Raises:
@@ -84,7 +84,7 @@ def train_to(
 
 
 def fingerprint(content: bytes) -> str:
-    """Return what tells this content from any other."""
+    """Return a fingerprint of the content."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -92,7 +92,7 @@ def _make_room(work: Path, rollouts: Sequence[RecordedRollout], begin: Beginning
     """
     Raises:
         ConfigError: The disk lacks room for the states.
-        OSError: The directory cannot be made.
+        OSError: The directory cannot be created.
     """
     work.mkdir(parents=True, exist_ok=True)
     state_bytes = 2 * begin.form.hidden_size * (1 + len(begin.form.layers))
@@ -123,10 +123,10 @@ def evaluate(
 
 def described(score: Score, coverage: float) -> dict[str, Any]:
     """
-    Return a score as JSON.
+    Return a score as JSON-compatible types.
 
-    That is: shares of drafts that are the policy's most likely tokens, and that are accepted when sampled; what a
-    chain yields; and the share of the responses' tokens that can be drafted.
+    It contains the shares of drafts that are the policy's most likely tokens and that are accepted when sampled, the
+    accept length of a chain, and the share of the responses' tokens that can be drafted.
     """
     return {
         "top1": [round(hit, 4) for hit in score.hits],
@@ -139,7 +139,7 @@ def described(score: Score, coverage: float) -> dict[str, Any]:
 def _training(
     model: Path, begin: Beginning, device: str, *, passes: int | None = None, drafts: int = SCORED_DRAFTS
 ) -> OfflineTraining:
-    """Load the policy, after everything that is quick was checked."""
+    """Load the policy, after all quick checks have passed."""
     if device not in DEVICES:
         raise ConfigError(f"--device is {device!r}; accepted: {', '.join(DEVICES)}", field="device")
     try:

@@ -1,8 +1,7 @@
 """
-The course of offline training: where it is, its learner, its curve. It is on disk, so that what was interrupted
-continues.
+Progress of offline training: position, learner and curve. It is stored on disk, so that interrupted training continues.
 
-Written whole at most once a minute; of an interruption, what was learned since then is learned again.
+Written atomically at most once a minute. After an interruption, training since the last write is repeated.
 """
 
 import json
@@ -24,27 +23,27 @@ SLOTS: Final = ("even", "odd")
 
 @dataclass(slots=True, kw_only=True)
 class TrainingCourse:
-    """Where training is."""
+    """Position of the training."""
 
     asked: dict[str, Any]
-    """What it was begun with: policy, data and options."""
+    """Policy, data and options with which it was begun."""
     epoch: int = 0
-    """Passes over the data that are complete."""
+    """Completed passes over the data."""
     part: int = 0
-    """Parts of the current pass that are complete."""
+    """Completed parts of the current pass."""
     seconds: float = 0.0
-    """Spent on states and steps, without scoring."""
+    """Seconds spent on states and steps, without scoring."""
     curve: list[list[float]] = field(default_factory=list)
     """Points of [states trained on, seconds, accept length]."""
     places: dict[str, list[int]] = field(default_factory=dict)
-    """Of the stored states: first one and number, by response."""
+    """Location of the stored states: first one and number, by response."""
     saves: int = 0
-    """How often it was written."""
+    """Number of times it was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where training is, after a part of a pass over the data."""
+    """Progress after a part of a pass over the data."""
 
     epoch: int
     """The current pass, from 1."""
@@ -53,21 +52,21 @@ class Progress:
     total_tokens: int
     """States to train on, in all passes."""
     seconds: float
-    """Spent on states and steps so far, in all runs."""
+    """Seconds spent on states and steps so far, in all runs."""
     left_s: float
-    """Seconds left at the speed of this run."""
+    """Estimated seconds left, at the speed of this run."""
     loss: float
-    """Mean over the part, per scored entry of a micro-step."""
+    """Mean loss over the part, per scored entry of a micro-step."""
     score: Score | None
-    """On held-out prompts; None: not scored this time."""
+    """Score on held-out prompts; None if not scored this time."""
 
 
 def begun(directory: Path, asked: dict[str, Any]) -> tuple[TrainingCourse, Snapshot | None]:
     """
-    Return the course to continue, and its learner; a new one without a learner if there is none.
+    Return the training to continue and its learner, or a new one without a learner.
 
     Raises:
-        ConfigError: What is there was begun with something else, or is damaged.
+        ConfigError: The existing training was begun with other arguments, or is damaged.
     """
     file = directory / COURSE_FILE
     if not file.exists():
@@ -88,10 +87,10 @@ def begun(directory: Path, asked: dict[str, Any]) -> tuple[TrainingCourse, Snaps
 
 def save(directory: Path, course: TrainingCourse, snapshot: Snapshot) -> None:
     """
-    Write the course.
+    Write the progress.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The files cannot be written.
     """
     course.saves += 1
     slot = directory / SLOTS[course.saves % 2]

@@ -1,4 +1,4 @@
-"""Which collected responses are trained on, in which order, and which are held out for scoring. Pure."""
+"""Selects and orders the collected responses for training, and holds some out for scoring. Pure."""
 
 import random
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ Numbered = tuple[int, RecordedRollout]
 
 
 def order_of(rollouts: Sequence[RecordedRollout], seed: int, epoch: int) -> list[Numbered]:
-    """Return the responses of a pass over the data, in its order."""
+    """Return the responses in the order of a pass over the data."""
     numbered = list(enumerate(rollouts))
     return random.Random(f"{seed}/{epoch}").sample(numbered, len(numbered))
 
 
 def first_with(rollouts: Sequence[RecordedRollout], limit: int) -> list[RecordedRollout]:
-    """Return the first responses with so many states, at least one."""
+    """Return the first responses with this many states in total, at least one."""
     found, states = list[RecordedRollout](), 0
     for rollout in rollouts:
         if states >= limit:
@@ -45,7 +45,7 @@ def counted(rollouts: Sequence[RecordedRollout], vocab_size: int) -> TokenCounts
 
 def split(rollouts: Sequence[RecordedRollout]) -> tuple[list[RecordedRollout], list[RecordedRollout]]:
     """
-    Return the rollouts to train on and those to score on, by prompt, as spot trainers split them.
+    Return the rollouts for training and for scoring, split by prompt as in spot trainers.
 
     Raises:
         ConfigError: There are fewer than two different prompts.

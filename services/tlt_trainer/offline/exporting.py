@@ -1,4 +1,4 @@
-"""Reads a drafter from where trainers publish it, and writes it for another engine."""
+"""Reads a published drafter and writes it for another engine."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def export_to(source: str, to: Path, engine: str, *, model: str = "") -> str:
     Export a drafter; return its URI.
 
     Args:
-        source: A drafter's directory, or one of published drafters, as path or fsspec URL.
+        source: A drafter's directory or a directory of published drafters, as path or fsspec URL.
         to: Directory to write.
         engine: Name of an `ExportFormat`.
         model: Name or path of the target, for the card.
@@ -54,7 +54,7 @@ def find_drafter(source: str) -> tuple[str, dict[str, bytes]]:
     Return the URI of a drafter and its files.
 
     Args:
-        source: A drafter's directory, or one of published drafters, of which the newest is meant.
+        source: A drafter's directory, or a directory of published drafters, of which the newest is used.
 
     Raises:
         ConfigError: There is none, or it cannot be read.

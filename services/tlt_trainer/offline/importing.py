@@ -1,4 +1,4 @@
-"""Reads a drafter as its authors published it, and writes it as engines and trainers of this suite read it."""
+"""Converts a drafter from its authors' format to the format of this suite's engines and trainers."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _SHOWN = ("architectures", "num_hidden_layers", "eagle_config", "draft_vocab_siz
 
 def import_to(source: str, to: Path, model: Path) -> list[str]:
     """
-    Write a public drafter in the suite's format; return what was changed, a line each.
+    Write a public drafter in the suite's format; return the changes, one per line.
 
     Args:
         source: Directory of the drafter, as path or fsspec URL.
@@ -33,8 +33,8 @@ def import_to(source: str, to: Path, model: Path) -> list[str]:
         model: Directory of the target's checkpoint.
 
     Raises:
-        ConfigError: An argument is invalid, or the drafter is of another target or has what no engine runs; the message
-            names it and what is accepted.
+        ConfigError: An argument is invalid, or the drafter belongs to another target or has unsupported features; the
+            message names them and what is accepted.
     """
     require_empty(to, "OUT")
     target = read_config(model)
@@ -53,10 +53,10 @@ def import_to(source: str, to: Path, model: Path) -> list[str]:
 
 def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dict[str, bytes], list[str]]:
     """
-    Return the files of a drafter in the suite's format, config.json last, and what was changed.
+    Return the files of a drafter in the suite's format, config.json last, and the changes.
 
     Raises:
-        WeightsError: The drafter is damaged, of another target, or has what no engine runs.
+        WeightsError: The drafter is damaged, belongs to another target, or has unsupported features.
     """
     config = config_of(files)
     form = format_of(config, target)
@@ -93,7 +93,7 @@ def _differs(config: Mapping[str, Any], written: Mapping[str, Any], key: str) ->
 
 
 def _tensors(files: Mapping[str, bytes]) -> tuple[list[str], dict[str, Tensor]]:
-    """Return the names of the weights' files and their tensors. Pickles count only where there is nothing else."""
+    """Return the names of the weight files and their tensors. Pickles are used only if there is nothing else."""
     for suffix in (".safetensors", ".bin"):
         if names := sorted(name for name in files if name.endswith(suffix)):
             tensors: dict[str, Tensor] = {}

@@ -22,11 +22,11 @@ def frames_of(
     policy: Any, rollout: RecordedRollout, name: str, *, frame_tokens: int = FRAME_TOKENS, layers: Sequence[int] = ()
 ) -> list[TrainingFrame]:
     """
-    Return the windows of a response, without those of prompt tokens alone.
+    Return the windows of a response, without those with prompt tokens only.
 
     Args:
         policy: A transformers model without its head.
-        rollout: At least two tokens in all.
+        rollout: Prompt and response, at least two tokens in total.
         name: Request id of the frames.
         frame_tokens: Maximum states of a window.
         layers: Layers whose outputs precede the last state in every captured state: those an EAGLE-3 drafter reads.
@@ -37,7 +37,7 @@ def frames_of(
 
 @torch.inference_mode()
 def states_of(policy: Any, rollout: RecordedRollout, *, layers: Sequence[int] = ()) -> Tensor:
-    """Return the states of all tokens but the last, (N, C), bfloat16, on the CPU."""
+    """Return the states of all tokens except the last, (N, C), bfloat16, on the CPU."""
     seen = policy(torch.tensor([rollout.token_ids[:-1]], device=policy.device), output_hidden_states=bool(layers))
     # transformers lists the embedding first, so entry n + 1 is what layer n makes.
     read = [seen.hidden_states[layer + 1][0] for layer in layers]

@@ -20,11 +20,11 @@ STATES_FILE = "states.bfloat16"
 
 class StoredStates:
     """
-    A file of states, which grows by a response whenever one is asked for that it does not contain.
+    A file of states, which grows by a response whenever a missing one is requested.
 
     Args:
-        directory: Where the file is.
-        places: What `places` returned when the file was last used; empty: begin a new file.
+        directory: Directory of the file.
+        places: The value of `places` when the file was last used; empty for a new file.
         policy: A transformers model without its head.
         layers: Layers whose outputs precede the last state in every captured state.
         size: Elements of a captured state.

@@ -1,4 +1,4 @@
-"""Trains and scores a drafter on collected rollouts. The learner is the spot trainer's."""
+"""Trains and scores a drafter on collected rollouts, with the spot trainer's learner."""
 
 import random
 import time
@@ -52,13 +52,13 @@ Frames = list[TrainingFrame]
 
 class OfflineTraining:
     """
-    A policy and a learner of a drafter for it.
+    A policy, and a learner of a drafter for it.
 
     Args:
         model: Directory of the policy's checkpoint.
-        begin: The drafter to begin with.
-        device: Device to train on, and to compute the policy's states on.
-        passes: Passes of training; None: as many as its kind is trained with.
+        begin: The initial drafter.
+        device: Device for training and for the policy's states.
+        passes: Training passes; None for the default of its kind.
         drafts: Drafts of a chain in scores.
 
     Raises:
@@ -91,7 +91,7 @@ class OfflineTraining:
             self._learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
 
     def estimated_s(self, rollouts: Sequence[RecordedRollout], epochs: int) -> float:
-        """Return about how many seconds `train` will take, by what one response and one micro-step take."""
+        """Return an estimate of the seconds that `train` takes, from the time of one response and one micro-step."""
         training, _ = split(rollouts)
         self._choose_tokens(training)
         longest = max(training[:AT_ONCE], key=lambda rollout: len(rollout.token_ids))
@@ -119,21 +119,22 @@ class OfflineTraining:
         report: Callable[[Progress], None],
     ) -> tuple[dict[str, bytes], Score, TrainingCourse]:
         """
-        Train; return the drafter's files, its score and the course. One prompt in eight, and at least one, is held out.
+        Train; return the drafter's files, its score and the training progress. One prompt in eight, at least one, is
+        held out.
 
         The tokens that an EAGLE-3 head, or the loss, covers are chosen from the responses first.
 
         Args:
             rollouts: Data.
             work: Directory for states and checkpoints, from which an interrupted call continues.
-            asked: What was asked for; another call with the same directory must ask for the same.
+            asked: Identifies the arguments; another call with the same directory must have equal ones.
             epochs: Passes over the data, at least one.
             seed: Seed of the order.
             report: Called after every part of a pass.
 
         Raises:
-            ConfigError: There are fewer than two different prompts, or no tokens to score on; or `work` belongs to
-                another training.
+            ConfigError: There are fewer than two different prompts, or no tokens to score on; or `work` belongs to a
+                training with other arguments.
             WeightsError: A loss is not finite.
             OSError: `work` cannot be written.
         """
@@ -189,7 +190,7 @@ class OfflineTraining:
         Score the averaged weights on all positions of these responses, with drafts sampled at this temperature.
 
         Raises:
-            ConfigError: There are none: responses have one token.
+            ConfigError: There are no positions, since all responses have one token.
         """
         return self._score(list(enumerate(rollouts)), self._windows, temperature=temperature)
 
@@ -225,7 +226,7 @@ class OfflineTraining:
                 self._learner.choose(torch.from_numpy(better_D))
 
     def _part(self, order: Sequence[Numbered], course: TrainingCourse, seed: int, stored: StoredStates) -> float:
-        """Learn from a part of a pass; return the mean loss."""
+        """Train on a part of a pass; return the mean loss."""
         part = order[course.part * AT_ONCE : (course.part + 1) * AT_ONCE]
         rng = random.Random(f"{seed}/{course.epoch}/{course.part}")
         losses = [self._learner.micro_step(pack) for pack in self._packs(part, rng, stored.frames)]

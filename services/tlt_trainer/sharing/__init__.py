@@ -1,1 +1,1 @@
-"""What trainers of a fleet have in common: scores, publication, merges, and rest when training no longer pays."""
+"""Exchange between the trainers of a fleet: scores, publication, merges, and rest when training no longer pays off."""

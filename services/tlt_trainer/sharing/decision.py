@@ -1,16 +1,16 @@
 """
-When a drafter is trained, scored, published, and left alone. Pure: told what happened, asked what is due.
+Decides when a drafter is trained, scored and published, and when training rests. Pure: records events and reports what
+is due.
 
 *Training* stops at a plateau: a window of evaluations that spans a whole pass over the training data, in which the
-held-out accept length has not risen by more than the required gain from the first half to the second. Means of halves,
-since one evaluation is noisy. The price of going on is a device that computes for nothing; the price of stopping is
-small, since a new policy, a drafter of another trainer, enough unseen frames or a worse score of the deployed drafter
-end the rest.
+held-out accept length has not risen by more than the required gain from the first half to the second. Halves are
+averaged, since single evaluations are noisy. Continuing wastes the device, while stopping costs little, since a new
+policy, another trainer's drafter, enough unseen frames or a worse score of the deployed drafter end the rest.
 
-*Publishing* spares engines a swap that brings little. The first drafter competes with how engines decode without it:
-plainly, or with n-gram drafts, which cost nothing. At small batches a round without drafts takes as long as reading the
-policy's weights, and a drafted token as long as reading the drafter's. Whether a drafter is used, and when, remains the
-bandit's decision.
+*Publishing* spares engines swaps with little benefit. The first drafter competes with decoding without it: plainly, or
+with n-gram drafts, which cost nothing. At small batches a round without drafts takes as long as reading the policy's
+weights, and a drafted token as long as reading the drafter's. Whether a drafter is used, and when, remains the bandit's
+decision.
 """
 
 from collections import deque
@@ -43,10 +43,10 @@ LEAST_POINTS = 3
 
 
 class News(StrEnum):
-    """Why there is something to learn again."""
+    """Why there is something new to learn."""
 
     POLICY = "policy"
-    """Another version of the policy."""
+    """A new policy version."""
     DRAFTER = "drafter"
     """Another trainer's drafter."""
     FRAMES = "frames"
@@ -57,39 +57,39 @@ class News(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a drafter can learn from."""
+    """State of the data, policy and drafter that training depends on."""
 
     policy: PolicyVersion = PolicyVersion(0)
     drafter: DrafterVersion = DrafterVersion(0)
-    """The fleet's drafter that was last adopted from another trainer."""
+    """The fleet's drafter last adopted from another trainer."""
     frame_tokens: int = 0
-    """States of all frames that arrived so far."""
+    """Number of states in all frames that have arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A score of the own weights."""
+    """A score of the trainer's own weights."""
 
     trained_tokens: int
-    """Tokens the learner was trained on before."""
+    """Tokens that the learner was trained on before it."""
     accept_length: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plateau:
-    """Whether a drafter has learned what its data can teach: what is known since the last news."""
+    """Detects that a drafter has learned all that its data can teach, from evaluations since the last news."""
 
     evaluations_needed: int | None
-    """Null: it is never reached."""
+    """Number of evaluations needed; null if a plateau is never reached."""
     since: Surroundings = Surroundings()
     evaluations: tuple[Evaluation, ...] = ()
-    """Oldest first; only as many as a plateau needs."""
+    """Oldest first; at most as many as a plateau needs."""
     deployed: float | None = None
-    """Highest accept length of the deployed drafter; None: not scored."""
+    """Highest accept length of the deployed drafter; None if not scored."""
     reached: bool = False
 
     def news(self, now: Surroundings) -> News | None:
-        """Return why these surroundings are new; None: they are not."""
+        """Return what is new in these surroundings, or None."""
         if now.policy != self.since.policy:
             return News.POLICY
         if now.drafter != self.since.drafter:
@@ -97,16 +97,16 @@ class Plateau:
         return News.FRAMES if now.frame_tokens - self.since.frame_tokens >= FRESH_TOKENS else None
 
     def begun(self, now: Surroundings) -> "Plateau":
-        """Begin anew in these surroundings."""
+        """Start over in these surroundings."""
         return Plateau(evaluations_needed=self.evaluations_needed, since=now)
 
     def scored(self, own: Evaluation, deployed: float | None, *, pass_tokens: int) -> "Plateau":
         """
-        Take note of an evaluation, and decide.
+        Record an evaluation and decide.
 
         Args:
-            own: Score of the own weights.
-            deployed: Accept length of the deployed drafter on the same frames; None: there is none.
+            own: Score of the trainer's own weights.
+            deployed: Accept length of the deployed drafter on the same frames; None if there is none.
             pass_tokens: Tokens of a pass over the training data.
         """
         if deployed is not None and self.deployed is not None and self.deployed - deployed > SCORE_DROP:
@@ -120,7 +120,7 @@ class Plateau:
         return replace(now, reached=self.evaluations_needed is not None and spans and now.rise() <= PAY_GAIN)
 
     def rise(self) -> float:
-        """Return by how much the second half of the evaluations is above the first; 0 with fewer than two."""
+        """Return how much the second half of the evaluations exceeds the first; 0 with fewer than two."""
         half = len(self.evaluations) // 2
         if not half:
             return 0.0
@@ -130,7 +130,7 @@ class Plateau:
 
 class TrainingDecisions:
     """
-    What one trainer decides, with the last scores it decides by.
+    Decisions of one trainer, and the scores they are based on.
 
     Args:
         score_every_tokens: States trained on between evaluations.
@@ -158,11 +158,11 @@ class TrainingDecisions:
         self._not_before_s = -inf
 
     def engine_reached(self, accept_length: float) -> None:
-        """Record what the engine's last rounds reached, in tokens per request and round; 0: there were none."""
+        """Record the tokens per request and round in the engine's last rounds; 0 if there were none."""
         self._running_length = max(1.0, accept_length)
 
     def look_around(self, now: Surroundings) -> News | None:
-        """Begin anew if there is news; return it."""
+        """Start over if there is news; return it."""
         news = self.plateau.news(now)
         if news is not None:
             self.plateau = self.plateau.begun(now)
@@ -171,16 +171,16 @@ class TrainingDecisions:
         return news
 
     def trained(self, tokens: float) -> None:
-        """Record training on so many states."""
+        """Record training on this many states."""
         self._trained += tokens
 
     @property
     def score_in(self) -> float:
-        """States to train on before the next evaluation."""
+        """Number of states to train on before the next evaluation."""
         return self._scored_at + self._score_every - self._trained
 
     def scoring(self) -> None:
-        """Record that an evaluation begins, whether or not it comes to a score."""
+        """Record that an evaluation begins, even if it yields no score."""
         self._scored_at = self._trained
 
     def scored(
@@ -190,10 +190,10 @@ class TrainingDecisions:
         Decide after an evaluation.
 
         Args:
-            own: Of the own weights.
-            base: Of the deployed drafter, on the same frames; None: there is none.
-            learned_tokens: Tokens in the own weights, by all trainers.
-            trained_s: Seconds computed for training so far.
+            own: Score of the trainer's own weights.
+            base: Score of the deployed drafter on the same frames; None if there is none.
+            learned_tokens: Tokens that the weights have learned from, by all trainers.
+            trained_s: Seconds of training so far.
             pass_tokens: Tokens of a pass over the training data.
         """
         self.own, self.base = own, base
@@ -211,8 +211,8 @@ class TrainingDecisions:
         Whether weights are worth publishing.
 
         Args:
-            own: Their score.
-            published: Of the fleet's drafter, on the same frames; None: there is none.
+            own: Score of the weights.
+            published: Score of the fleet's drafter on the same frames; None if there is none.
         """
         if published is not None:
             return own.accept_length >= published.accept_length + self._publish.gain
@@ -221,16 +221,16 @@ class TrainingDecisions:
 
     @property
     def shares(self) -> bool:
-        """Whether drafters are to be exchanged with the fleet while training goes on."""
+        """Whether drafters should be exchanged with the fleet while training continues."""
         return self._trained - self._shared_at >= self._publish.every_tokens
 
     def share(self, *, now_s: float, pauses: bool = True) -> bool:
         """
-        Record that drafters are exchanged; return whether the own weights are to be published, once per score.
+        Record an exchange of drafters; return whether to publish the trainer's own weights, once per score.
 
         Args:
             now_s: Time, for the pause between publications.
-            pauses: Whether there is one.
+            pauses: Whether there is such a pause.
         """
         self._shared_at = self._trained
         if not self._gained or (pauses and now_s < self._not_before_s):
@@ -242,11 +242,11 @@ class TrainingDecisions:
         """
         Decide at the end of a lease, as `share` does, without a pause.
 
-        What was learned after a score that was worth it is published, too: a rollout follows, and early in a run two
-        more seconds of training are 2 to 6 % of the accept length.
+        Training since a sufficient score is published as well: a rollout follows, and early in a run two more seconds
+        of training are worth 2 to 6 % of the accept length.
 
         Args:
-            learned: Whether the own weights are others than the fleet's.
+            learned: Whether the trainer's own weights differ from the fleet's.
             now_s: Time.
         """
         self._gained = self._gained or (self._rises and learned)
@@ -254,15 +254,15 @@ class TrainingDecisions:
         return self._gained and self.share(now_s=now_s, pauses=False)
 
     def publication_took(self, began_s: float, ended_s: float) -> None:
-        """Record a publication, which at most a tenth of the time may be spent with."""
+        """Record a publication. At most a tenth of the time may be spent on publications."""
         self._not_before_s = ended_s + PAUSE * (ended_s - began_s)
 
 
 def draft_cost(form: DrafterFormat, policy_layers: int) -> float:
     """
-    Return the time of a drafted token in units of a round without drafts: weights read for one, over the other's.
+    Return the time of a drafted token in units of a round without drafts: the ratio of the weights read.
 
-    Those of a block drafter are read once for all tokens of a block.
+    A block drafter's weights are read once for all tokens of a block.
     """
     weights = {name: prod(shape) for name, shape in form.tensor_shapes().items()}
     layer = sum(count for name, count in weights.items() if name.startswith(LAYER))

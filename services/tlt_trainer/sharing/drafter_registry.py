@@ -17,7 +17,7 @@ class DrafterRegistry(Protocol):
     """The coordinator's drafter calls. Each raises UnavailableError when the coordinator is unreachable."""
 
     async def newest(self) -> DrafterWish | None:
-        """Return the fleet's drafter; None: none was published."""
+        """Return the fleet's drafter, or None if none was published."""
         ...
 
     async def publish(self, publication: Publication) -> DrafterVersion:

@@ -1,15 +1,15 @@
 """
-Shares what was learned: publishes the own drafter to the fleet, and follows the fleet's newest.
+Publishes the trainer's drafter to the fleet, and follows the fleet's newest one.
 
 A drafter is accepted only if it is based on the newest one (compare-and-swap at the coordinator). A trainer that was
-overtaken merges and, if the merge is better than the newest, publishes it at once: trainers that publish in turn would
-otherwise overtake each other for ever. So no work is lost and no synchronisation is needed.
+overtaken merges and, if the merge is better than the newest, publishes it immediately: otherwise, trainers that publish
+in turn would overtake each other forever. No work is lost, and no synchronization is needed.
 
-Training goes on while files are written and the coordinator is asked; only what touches the learner takes its turn.
-What was learned is copied from the device also after the lease, tensor by tensor: nothing is computed then.
+Training continues while files are written and the coordinator is called; only access to the learner is exclusive.
+Weights are also copied from the device after the lease, tensor by tensor, which computes nothing.
 
 The coordinator also refuses a drafter that scores clearly below the newest; training then continues, and the drafter is
-offered again once it gained.
+offered again once it has improved.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ class DrafterSharing:
     One trainer's access to the fleet's drafter.
 
     Args:
-        storage: Written by this worker only, readable by all.
-        kept: Number of own drafters to keep in it.
+        storage: Storage written by this worker only and readable by all.
+        kept: Number of own drafters to keep in the storage.
     """
 
     def __init__(
@@ -84,21 +84,21 @@ class DrafterSharing:
 
     @property
     def problem(self) -> str:
-        """Why the fleet's drafter cannot be continued from, in a sentence; empty: it can."""
+        """Why training cannot continue from the fleet's drafter, in one sentence; empty if it can."""
         return self._sync.problem
 
     def offer(self, score: Score, base: Score | None) -> None:
-        """Let `run` publish the own weights, unless it adopts others before; see `publish`."""
+        """Request that `run` publishes the trainer's own weights, unless it adopts others first; see `publish`."""
         self._offered = score, base, self._learner.counters.base_version
         self._due.set()
 
     def catch_up(self, newest: DrafterVersion | None) -> None:
-        """Let `run` make the fleet's newest drafter the base; see `follow`."""
+        """Request that `run` makes the fleet's newest drafter the base; see `follow`."""
         self._newest = newest
         self._due.set()
 
     async def run(self) -> Never:
-        """Do what is asked, one thing at a time, until cancelled. Training goes on meanwhile."""
+        """Serve requests one at a time until cancelled, while training continues."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -110,13 +110,13 @@ class DrafterSharing:
 
     async def follow(self, newest: DrafterVersion | None = None) -> bool:
         """
-        Make the fleet's newest drafter the base, if it is not already, keeping what was learned since.
+        Make the fleet's newest drafter the base, unless it is already, keeping training since then.
 
         Return whether the weights changed. Does nothing while the coordinator is unreachable.
 
         Args:
             newest: Version of the fleet's drafter, 0 before the first. If it is the base, the coordinator is not
-                asked; None: it is.
+                called. None calls it in any case.
         """
         if newest == self._learner.counters.base_version and (not newest or self._learner.base() is not None):
             return False
@@ -125,14 +125,14 @@ class DrafterSharing:
 
     async def publish(self, score: Score, base: Score | None) -> bool:
         """
-        Publish the own weights to the fleet; return whether they, or a merge with newer ones, were accepted.
+        Publish the trainer's own weights to the fleet; return whether they, or a merge with newer ones, were accepted.
 
         Does nothing while coordinator or storage are unreachable.
 
         Args:
-            score: Of the own weights.
-            base: Of the fleet's drafter they are based on, on the same frames; None: there is none, or it could not be
-                read.
+            score: Score of the trainer's own weights.
+            base: Score of the fleet's drafter they are based on, on the same frames; None if there is none or it could
+                not be read.
         """
         began_s = asyncio.get_running_loop().time()
         try:
@@ -157,11 +157,11 @@ class DrafterSharing:
 
     async def _offer(self, score: Score, base: Score | None) -> bool:
         """
-        Write the own weights and publish them; return whether they were accepted.
+        Write the trainer's own weights and publish them; return whether they were accepted.
 
         Raises:
             InvalidRequestError: The coordinator refuses them.
-            WeightsError: They are not finite.
+            WeightsError: The weights are not finite.
             UnavailableError: Coordinator or storage are unreachable.
         """
         newest = await self._registry.newest()  # nothing is written for a coordinator that is away
@@ -214,7 +214,7 @@ class DrafterSharing:
         return self._storage.write(name, to_files(weights, self._learner.form, meta))
 
     def _prune(self, newest: str) -> None:
-        """Remove old drafters, once `newest` is the fleet's: before that, it was one of these."""
+        """Remove old drafters once `newest` is the fleet's, since until then the fleet's was one of them."""
         try:
             for old in [held for held in self._storage.names() if held != newest][: 1 - self._kept]:
                 self._storage.remove(old)

@@ -1,4 +1,4 @@
-"""Follows the fleet's newest drafter without losing what was learned here since the last one."""
+"""Follows the fleet's newest drafter without losing local training since the previous one."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -42,16 +42,16 @@ MAX_AGAIN_S = 600.0
 
 
 class SyncOutcome(StrEnum):
-    """The weights training continues from."""
+    """The weights from which training continues."""
 
     UNCHANGED = "unchanged"
-    """There is nothing newer, or the device was taken back before it could be scored."""
+    """Nothing newer exists, or the device was taken back before it could be scored."""
     NEWEST = "newest"
     """The fleet's drafter unchanged."""
     MERGED = "merged"
-    """The fleet's drafter and own progress."""
+    """The fleet's drafter merged with local progress."""
     OWN = "own"
-    """The own weights, which are better than the newest and the merge."""
+    """The trainer's own weights, which are better than the newest and the merge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +60,14 @@ class SyncResult:
 
     outcome: SyncOutcome
     own: Score | None = None
-    """Score of the chosen weights; None: nothing was scored."""
+    """Score of the chosen weights; None if nothing was scored."""
     newest: Score | None = None
-    """Score of the fleet's drafter, on the same frames."""
+    """Score of the fleet's drafter on the same frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """A drafter that was read and does not fit."""
+    """A drafter that was read but does not fit."""
 
     wish: DrafterWish
     error: WeightsError
@@ -101,7 +101,7 @@ class DrafterSync:
 
     async def follow(self) -> SyncResult:
         """
-        Make the fleet's newest drafter the base, if it is not already.
+        Make the fleet's newest drafter the base, unless it is already.
 
         A drafter that is missing or broken for GONE_AFTER_S may be replaced by one that was not trained from it, if
         the coordinator accepts its score. It is still adopted if it can be read later.
@@ -109,7 +109,7 @@ class DrafterSync:
         If device memory is short, nothing changes until the next call.
 
         Raises:
-            UnavailableError: The coordinator or the storage is unreachable; the drafter is not gone.
+            UnavailableError: The coordinator or the storage is unreachable; the drafter may still exist.
         """
         wish = await self._registry.newest()
         base = self._learner.counters.base_version
@@ -137,7 +137,7 @@ class DrafterSync:
         return followed
 
     async def _fetched(self, wish: DrafterWish) -> Published:
-        """Read a drafter. One that was read and refused is read again ever more rarely: its files seldom change."""
+        """Read a drafter. A refused one is read again at growing intervals, since its files seldom change."""
         now_s = asyncio.get_running_loop().time()
         if self._refusal is None or self._refusal.wish != wish:
             self._refusal = None
@@ -155,7 +155,7 @@ class DrafterSync:
             self._learner.stand_on(version)
 
     async def _note_unusable(self, wish: DrafterWish, error: TltError) -> None:
-        """Stand on a version without its weights once it has been unusable for GONE_AFTER_S."""
+        """Use a version as base without its weights, once it has been unusable for GONE_AFTER_S."""
         now_s = asyncio.get_running_loop().time()
         self.problem = f"drafter v{wish.version} cannot be trained further: {error.message}"
         if self._unusable is None or self._unusable[0] != wish.version:

@@ -18,13 +18,13 @@ from tlt_trainer.lease.pieces import placed
 
 
 class _Occasion(NamedTuple):
-    """What a score of the base depends on."""
+    """Inputs that a score of the base depends on."""
 
     base: DrafterVersion
     policies: int
-    """Counts the embeddings and heads that the learner has shared."""
+    """Number of embeddings and heads that the learner has shared."""
     frames: list[TrainingFrame]
-    """Frames have no equality but identity."""
+    """The frames, compared by identity."""
 
 
 class Evaluator:
@@ -63,10 +63,10 @@ class Evaluator:
 
     async def scores(self, *candidates: Mapping[str, Tensor] | None) -> tuple[Score, ...] | None:
         """
-        Score weights on the same frames; None among them stands for the learner's own.
+        Score several weights on the same frames; None stands for the learner's own.
 
-        Return None if nothing is held out yet, or the device was taken back meanwhile. The learner's base is not
-        scored again on frames on which it was scored last.
+        Returns None if nothing is held out yet or the device was taken back. The learner's base is not scored again on
+        the frames of its last score.
         """
         frames = self._pool.held_out(self._tokens)
         newest = max((frame.header.policy_version for frame in frames), default=PolicyVersion(0))

@@ -1,4 +1,4 @@
-"""The rest of a trainer that has nothing left to learn: what it sees and reports. `decision` decides."""
+"""Rest of a trainer with nothing left to learn: monitors news and reports. `decision` decides."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ log = get_logger(__name__)
 
 
 class Rest:
-    """Whether a trainer rests. The device is not needed for any of this."""
+    """Rest state of a trainer. It needs no device."""
 
     def __init__(self, learner: Learner, pool: FramePool, decisions: TrainingDecisions) -> None:
         self._learner = learner
@@ -26,7 +26,7 @@ class Rest:
 
     @property
     def policy(self) -> PolicyVersion:
-        """The policy that training is for."""
+        """The policy that training targets."""
         return self._policy
 
     @property
@@ -36,16 +36,16 @@ class Rest:
         return plateau.reached and plateau.news(self._surroundings()) is None
 
     def serve(self, policy: PolicyVersion) -> None:
-        """Take note of the policy that a lease names."""
+        """Record the policy that a lease names."""
         self._policy = policy
 
     def look_around(self) -> None:
-        """Begin anew if there is news: a policy, a drafter or frames."""
+        """Start over if there is news: a policy, a drafter or frames."""
         if (news := self._decisions.look_around(self._surroundings())) is not None:
             self.decided(news)
 
     def decided(self, news: News = News.DROP) -> None:
-        """Report whether it rests, after a decision; `news` is why not, if it does not any more."""
+        """Report whether the trainer rests after a decision. `news` is the reason if it resumed."""
         plateau = self._decisions.plateau
         if plateau.reached == self._rested:
             return

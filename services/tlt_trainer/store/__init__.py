@@ -1,5 +1,5 @@
 """
-Directories and object stores: drafters and checkpoints.
+Directories and object stores of drafters and checkpoints.
 
-Others may use `storage` and `checkpoints`.
+Other packages may use `storage` and `checkpoints`.
 """

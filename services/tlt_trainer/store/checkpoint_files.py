@@ -40,7 +40,7 @@ def _saved(snapshot: Snapshot, parts: Sequence[str]) -> bytes:
 
 def from_files(files: Mapping[str, bytes]) -> Snapshot:
     """
-    Read the files written by `to_files`; without the optimizer if another checkpoint has it.
+    Read the files written by `to_files`, without the optimizer if another checkpoint has it.
 
     Raises:
         WeightsError: The files are damaged, or of another format.
@@ -70,7 +70,8 @@ def optimizer_of(files: Mapping[str, bytes]) -> dict[str, Tensor]:
 
 def optimizer_at(files: Mapping[str, bytes]) -> str | None:
     """
-    Return the checkpoint whose optimizer belongs to this one; None: an earlier version wrote it, with its own.
+    Return the checkpoint whose optimizer belongs to this one. None for checkpoints of earlier versions, which have
+    their own.
 
     Raises:
         WeightsError: The file is damaged.

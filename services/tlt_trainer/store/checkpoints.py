@@ -1,9 +1,9 @@
 """
-Checkpoints: all training state, nothing of the policy. Written outside the training thread.
+Checkpoints of the whole training state, without the policy. Written outside the training thread.
 
-The optimizer's state is written with every few of them, as a file of its own; those between refer to the last one. A
-restart then continues newer weights with a momentum that is a few steps old, or without one if it cannot be read: it
-builds up again within some twenty steps.
+The optimizer's state is written with every few checkpoints as a separate file, to which those in between refer. A
+restart then continues newer weights with a momentum that is a few steps old, or without one if it cannot be read, which
+builds up again within about twenty steps.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ class Checkpoints:
     The newest snapshots of one trainer. `run` writes what `offer` queues.
 
     Args:
-        url: Where they are.
-        optimizer_every: Write the optimizer's state with every so many of them.
+        url: Location of the checkpoints.
+        optimizer_every: Write the optimizer's state with every n-th checkpoint.
     """
 
     def __init__(self, url: str, *, optimizer_every: int = 1) -> None:
@@ -56,13 +56,17 @@ class Checkpoints:
         self._writing = threading.Lock()  # the final write, at shutdown, may overlap one in progress
 
     def offer(self, snapshot: Snapshot) -> None:
-        """Queue a snapshot for writing, without waiting. It replaces one whose writing has not begun."""
+        """Queue a snapshot for writing, without waiting. It replaces a snapshot whose writing has not begun."""
         self._offered = snapshot
         self._due.set()
 
     @property
     def wants_optimizer(self) -> bool:
-        """Whether the next snapshot should contain the optimizer's state; otherwise it refers to the last that did."""
+        """
+        Whether the next snapshot should contain the optimizer's state.
+
+        Otherwise it refers to the last one that did.
+        """
         return self._optimizer_at is None or self._optimizer_age + 1 >= self._optimizer_every
 
     async def run(self) -> Never:
@@ -102,13 +106,13 @@ class Checkpoints:
 
     def newest(self, form: DrafterFormat) -> Snapshot | None:
         """
-        Read the newest good snapshot; None: there is none. Blocks. Call it at start, before anything is written.
+        Read the newest valid snapshot, or None if there is none. Blocks. Call it at start, before anything is written.
 
-        Damaged ones are set aside, so that they neither count as kept nor are read again.
+        Damaged snapshots are set aside, so that they neither count as kept nor are read again.
 
         Raises:
             ConfigError: The snapshot's drafter has other tensor shapes.
-            UnavailableError: The storage cannot be read now. Nothing says that there is no snapshot.
+            UnavailableError: The storage cannot be read now. It may contain a snapshot.
         """
         for partial in self._storage.sweep():
             metrics.CHECKPOINTS_SKIPPED.labels(reason="incomplete").inc()
@@ -137,7 +141,7 @@ class Checkpoints:
         return None
 
     def _with_optimizer(self, snapshot: Snapshot, held: str | None) -> Snapshot:
-        """Return a snapshot with the optimizer of an older checkpoint, or without one if that cannot be read."""
+        """Return a snapshot with the optimizer of an older checkpoint, or without one if that is unreadable."""
         try:
             optimizer = optimizer_of(self._storage.read(str(held)))
             found = replace(snapshot, optimizer=optimizer)
@@ -151,14 +155,14 @@ class Checkpoints:
         return found
 
     def _optimizer_of(self, name: str) -> str | None:
-        """Return the checkpoint that a kept one needs for its optimizer; None: it cannot be read."""
+        """Return the checkpoint that a kept one needs for its optimizer, or None if it cannot be read."""
         try:
             return optimizer_at(self._storage.read_some(name, (COUNTERS_FILE,)))
         except (NotFoundError, WeightsError):
             return None
 
     def _set_aside(self, name: str) -> str:
-        """Keep one damaged snapshot for inspection: the latest found."""
+        """Keep one damaged snapshot for inspection: the most recently found."""
         for old in self._storage.names():
             if old.endswith(SET_ASIDE):
                 self._storage.remove(old)

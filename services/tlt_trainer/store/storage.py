@@ -1,11 +1,11 @@
 """
-Directories of a few files, written atomically: for checkpoints and published drafters.
+Directories with a few files, written atomically, for checkpoints and published drafters.
 
 On a local disk a directory is written under a temporary name and renamed. Object stores have no rename; there, the last
 file marks completeness, and a directory without it is ignored.
 
-Every error of a store becomes one of two here, and nowhere else: NotFoundError if the store answered that there is no
-such directory, UnavailableError for everything else, after which the directory may well exist.
+Every error of a store is converted here: to NotFoundError if the store answered that the directory does not exist, and
+to UnavailableError otherwise, after which the directory may still exist.
 """
 
 import os
@@ -94,7 +94,7 @@ class Storage:
         Return all files of a directory.
 
         Raises:
-            NotFoundError: It does not exist or is incomplete.
+            NotFoundError: The directory does not exist or is incomplete.
             UnavailableError: The storage cannot be read now.
         """
         return _read(self._fs, f"{self._root}/{name}", self._mark)
@@ -104,7 +104,7 @@ class Storage:
         Return some files of a directory.
 
         Raises:
-            NotFoundError: One does not exist.
+            NotFoundError: A file does not exist.
             UnavailableError: The storage cannot be read now.
         """
         with _converted(f"{self._root}/{name}", "read"):
@@ -146,7 +146,7 @@ class Storage:
         return f"{name}{SET_ASIDE}"
 
     def sweep(self) -> list[str]:
-        """Remove incomplete directories of a writer that died. Call it only where no other process writes."""
+        """Remove incomplete directories of a dead writer. Call it only where no other process writes."""
         found = sorted(Path(self._root).glob(".*")) if self._is_local and Path(self._root).is_dir() else []
         for path in found:
             shutil.rmtree(path, ignore_errors=True)
@@ -155,7 +155,7 @@ class Storage:
 
 def read_uri(uri: str, *, mark: str) -> dict[str, bytes]:
     """
-    Return all files of a directory that another process wrote.
+    Return all files of a directory written by another process.
 
     Raises:
         NotFoundError: It does not exist or is incomplete.
@@ -208,10 +208,10 @@ def _has(fs: Any, path: str) -> bool:
 @contextmanager
 def _converted(path: str, action: str) -> Iterator[None]:
     """
-    Translate errors of the store.
+    Convert errors of the store.
 
     Raises:
-        UnavailableError: The store failed, in whichever way.
+        UnavailableError: The store failed in any way.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Refuses to start an engine with arms that cannot run. Pure."""
+"""Refuses to start engines with arms that cannot run. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,10 +11,10 @@ MIB = 2**20
 
 def require_model(arms: Sequence[Arm], *, vocab: int, context_length: int, kv_tokens: int, queries: int = 0) -> None:
     """
-    Check arms against a model, its KV cache, and the tokens that one pass of its block drafter computes.
+    Check arms against the model, its KV cache, and the tokens that one pass of its block drafter computes.
 
     Raises:
-        ConfigError: An arm cannot run; the message names it and what is accepted.
+        ConfigError: An arm cannot run; the message names it and the accepted arms.
     """
     for arm in arms:
         _require_model(arm, vocab=vocab, context_length=context_length, kv_tokens=kv_tokens, queries=queries)
@@ -47,7 +47,7 @@ def require_fit(arms: Sequence[Arm], max_batch: Callable[[Arm], int], needs: Cal
         free: Bytes available to rounds.
 
     Raises:
-        ConfigError: An arm does not fit; the message names it, what it needs and what is available.
+        ConfigError: An arm does not fit; the message names it, its bytes and the available bytes.
     """
     for arm in arms:
         if max_batch(arm) < 1:

@@ -1,8 +1,8 @@
 """
-The attention backends of SGLang 0.5.23, what each can do, and which one runs a model on a device. Pure.
+Attention backends of SGLang 0.5.23: what each supports, and which one runs a model on a device. Pure.
 
-A backend is one for target and drafter and for every round: prompts, plain rounds, verification, the drafter's steps
-and its extend. What it lacks anywhere it lacks altogether. Sources: SGLang's `arg_groups/model_override_base.py`
+One backend serves target and drafter in every round: prompts, plain rounds, verification, the drafter's steps and its
+extend. A feature that it lacks in any of them is unsupported. Sources: SGLang's `arg_groups/model_override_base.py`
 (`get_default_attn_backend`), `speculative/draft_utils.py`, `layers/attention/*_backend.py` and
 `kernels/ops/attention/extend_attention.py`; FlashInfer's `DISPATCH_HEAD_DIM`. Torch's own backend takes any type, but
 SGLang has no drafting on it.
@@ -28,12 +28,12 @@ class Attention(StrEnum):
     """Attention backends, by SGLang's names."""
 
     AMX = "intel_amx"
-    """On a CPU; the stand-in provides its operators."""
+    """Used on a CPU; the stand-in provides its operators."""
     FA3 = "fa3"
     FLASHINFER = "flashinfer"
     TRTLLM = "trtllm_mha"
     TRITON = "triton"
-    """Compiled when first used, for any type."""
+    """Compiled on first use, for any type."""
 
     @property
     def verifies_trees(self) -> bool:
@@ -43,7 +43,7 @@ class Attention(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """What a model's attention asks of a backend."""
+    """Properties of a model's attention that a backend must support."""
 
     head_dim: int = 128
     has_sinks: bool = False
@@ -61,13 +61,13 @@ ANY_HEADS = Heads()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Abilities:
-    """What a backend takes; None: anything."""
+    """Limits of a backend; None means unlimited."""
 
     generations: Collection[int] | None = None
     dtypes: Collection[str] | None = HALF
     head_dims: Collection[int] | None = None
     float32_head_dim: int | None = None
-    """Largest head in float32, on devices before Blackwell."""
+    """Largest head size in float32, on devices before Blackwell."""
     trees: bool = True
     sinks: bool = True
 
@@ -84,13 +84,13 @@ _ABLE = {
 
 
 def stock_attention(generation: int) -> Attention:
-    """Return the backend that SGLang chooses without speculation, and for chains; `CPU` for none."""
+    """Return the backend that SGLang chooses without speculation and for chains; `CPU` for none."""
     chosen = {CPU: Attention.AMX, HOPPER: Attention.FA3, DATACENTER_BLACKWELL: Attention.TRTLLM}
     return chosen.get(generation, Attention.FLASHINFER)
 
 
 def why_not(attention: Attention, generation: int, dtype: str, heads: Heads, *, trees: bool) -> str:
-    """Return what a backend lacks, or an empty string."""
+    """Return why a backend cannot run the model, or an empty string if it can."""
     able = _ABLE[attention]
     if able.generations is not None and generation not in able.generations:
         return f"{attention} is not for devices of compute capability {generation}"
@@ -108,10 +108,10 @@ def why_not(attention: Attention, generation: int, dtype: str, heads: Heads, *, 
 
 def attention_for(generation: int, dtype: str, heads: Heads, *, trees: bool = False) -> Attention:
     """
-    Return SGLang's own choice for a device, or the next best that can run the model.
+    Return SGLang's own choice for a device, or the next best backend that can run the model.
 
     Raises:
-        ConfigError: None can; field `engine.dtype`.
+        ConfigError: No backend can run it; field `engine.dtype`.
     """
     reasons: list[str] = []
     # In SGLang's order of preference.

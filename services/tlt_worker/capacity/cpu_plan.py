@@ -1,4 +1,4 @@
-"""What an engine on a CPU allocates. Pure."""
+"""Memory that an engine on a CPU allocates. Pure."""
 
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.capacity.graphs.cost import Costs
@@ -10,7 +10,7 @@ from tlt_worker.engine_config import EngineConfig
 
 def cpu_slots(engine: EngineConfig, *, context_length: int, width: int) -> int:
     """
-    Return the tokens that the KV cache of an engine on a CPU holds.
+    Return the KV cache size of an engine on a CPU, in tokens.
 
     Args:
         engine: The engine's configuration.
@@ -23,9 +23,9 @@ def cpu_slots(engine: EngineConfig, *, context_length: int, width: int) -> int:
 
 def cpu_rows(engine: EngineConfig, shape: ModelShape, plan: EnginePlan, *, context_length: int) -> tuple[Row, ...]:
     """
-    Return the bytes of weights, drafter, KV cache and the largest round, per rank; the process itself takes more.
+    Return the bytes of weights, drafter, KV cache and the largest round, per rank, without the process itself.
 
-    Weights that products are made with are there a second time, packed (`tlt_worker.scheduler.models.packed_weights`).
+    Matrices take their memory twice, since a packed copy is kept (`tlt_worker.scheduler.models.packed_weights`).
     """
     slots, ranks = cpu_slots(engine, context_length=context_length, width=plan.profile.width), engine.tensor_parallel
     costs = Costs(model=shape, tensor_parallel=ranks, context_length=context_length)

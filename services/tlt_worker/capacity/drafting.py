@@ -1,4 +1,4 @@
-"""Which arms the drafters of an engine can run. Pure."""
+"""Arms that an engine's drafters can run. Pure."""
 
 from tlt_common.domain.arm import Arm
 from tlt_common.drafter.format import DrafterFormat
@@ -8,9 +8,9 @@ from tlt_worker.engine_config import EngineConfig, block_arms
 
 def arms_for(engine: EngineConfig, device: str, drafter: DrafterFormat | None = None) -> tuple[Arm, ...]:
     """
-    Return the arms of an engine on a device (`cuda` or `cpu`): those configured, or the defaults for its drafters.
+    Return the arms of an engine on a device (`cuda` or `cpu`): the configured ones, or the defaults for its drafters.
 
-    `drafter` None stands for drafters that draft one token after the other.
+    `drafter` None stands for autoregressive drafters.
 
     Raises:
         ConfigError: The configuration names arms that its drafters cannot run, field `engine.arms`.

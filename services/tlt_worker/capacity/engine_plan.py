@@ -1,4 +1,4 @@
-"""Plans what one engine may run and captures, from its model, device and configuration."""
+"""Plans the arms and CUDA graphs of one engine from its model, device and configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,18 +25,22 @@ class EnginePlan:
     max_batch: Mapping[Arm, int]
     """Largest batch size at which a round of an arm fits into memory."""
     division: Division | None = None
-    """How a GPU's memory is divided; None on a CPU."""
+    """Division of a GPU's memory; None on a CPU."""
     warnings: tuple[str, ...] = ()
-    """What a user should know, with the keys to change."""
+    """Warnings for the user, with the keys to change."""
 
     def resolved(self, engine: EngineConfig) -> EngineConfig:
-        """Return the configuration with what was planned in place of its nulls: every process reads the same."""
+        """Return the configuration with nulls replaced by planned values, so that every process reads the same."""
         share = None if self.division is None else self.division.gpu_memory
         arms = tuple(arm.name for arm in self.profile.arms) or (OFF.name,)
         return engine.model_copy(update={"dtype": self.profile.dtype, "arms": arms, "gpu_memory": share})
 
     def captures(self, arm: Arm, *, shared: bool = True) -> dict[str, tuple[int, ...]]:
-        """Return the batch sizes captured for an arm, by stage; not `shared`: as if each arm captured its own."""
+        """
+        Return the batch sizes captured for an arm, by stage.
+
+        Without `shared`, as if each arm captured its own graphs.
+        """
         separate = () if shared or arm == OFF else self.plan.separate
         return {str(runner.stage): separate or self.plan.sizes(runner) for runner in runners_of(arm)}
 
@@ -55,11 +59,11 @@ def plan_engine(
 
     Args:
         engine: The engine's configuration.
-        profile: How it runs on its device.
+        profile: Device profile of the engine.
         shape: Sizes of the model.
         memory: Memory per rank. Without bytes for graphs (a CPU) nothing is captured.
         context_length: Maximum length of prompt and response, in tokens.
-        division: How a GPU's memory was divided, with the graphs for it.
+        division: Division of a GPU's memory, with its graphs.
 
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.
@@ -87,7 +91,7 @@ def plan_engine(
 
 def plan_on_gpus(engine: EngineConfig, *, profile: DeviceProfile, gpus: Gpus) -> EnginePlan:
     """
-    Plan an engine on GPUs, beside its drafter and its spot trainer.
+    Plan an engine on GPUs, together with its drafter and its spot trainer.
 
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.

@@ -1,9 +1,9 @@
 """
-The device profile: attention backend, page size, data type and arms of an engine. Nothing else decides these. Pure.
+The device profile of an engine: attention backend, page size, data type and arms. Nothing else decides these. Pure.
 
 The backends are those of SGLang 0.5.23 for models with multi-head attention (`get_default_attn_backend`), except that
-trees do not change the backend where the device's own can verify them: on Hopper SGLang would leave FlashAttention 3
-for every round, plain ones included, although that backend has tree masks.
+trees keep the device's default backend if it can verify them: on Hopper, SGLang would give up FlashAttention 3 for all
+rounds, although that backend has tree masks.
 """
 
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ from tlt_worker.model.families import Family
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """What an engine runs on."""
+    """The device that an engine runs on."""
 
     kind: str
     """`cuda` or `cpu`."""
     generation: int = 0
-    """Major compute capability of the oldest of its GPUs; 0 on a CPU."""
+    """Major compute capability of the oldest GPU; 0 on a CPU."""
     dtype: str = "bfloat16"
-    """Type in which it serves a policy fastest."""
+    """Data type in which it serves policies fastest."""
 
     @property
     def stock(self) -> Attention:
@@ -42,48 +42,48 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile:
-    """How an engine runs on its device."""
+    """Settings with which an engine runs on its device."""
 
     accelerator: Accelerator
     attention: Attention
-    """The backend of every round: target and drafter, drafting or not."""
+    """Backend of every round, for target and drafter."""
     dtype: str
     """Data type of weights, activations and KV cache."""
     arms: tuple[Arm, ...]
     queries: int = 0
-    """Tokens of a request that one pass of a block drafter computes; 0: its drafters are others."""
+    """Tokens per request in one pass of a block drafter; 0 for other drafters."""
     family: Family | None = None
-    """The model's row of the table; None: it has none, or the profile is for any model."""
+    """The model's row in the table of families; None if it has none or the profile is for any model."""
     warnings: tuple[str, ...] = ()
-    """What a user should know, with the key to change."""
+    """Warnings for the user, with the key to change."""
 
     @property
     def page_size(self) -> int | None:
-        """Tokens per page of the KV cache; None: SGLang's default for the backend."""
+        """Tokens per page of the KV cache. None uses SGLang's default for the backend."""
         return 1 if any(arm.topk > 1 for arm in self.arms) and self.accelerator.kind != "cpu" else None
 
     @property
     def width(self) -> int:
-        """KV cache slots of a request that one round may write."""
+        """Number of KV cache slots per request that one round may write."""
         return max(launch_width(self.arms), self.queries)
 
     @property
     def is_float32(self) -> bool:
-        """Whether it runs on a GPU in float32, for which many of SGLang's kernels do not exist."""
+        """Whether it runs in float32 on a GPU, for which SGLang lacks many kernels."""
         return self.accelerator.kind == "cuda" and self.dtype == "float32"
 
     def variables(self) -> dict[str, str]:
         """
-        Return the environment of SGLang's processes that the data type needs.
+        Return the environment variables of SGLang's processes that the data type requires.
 
-        In float32, SGLang's norms and rotary embeddings have kernels of two bytes only (`sgl_kernel` has none of
-        `RMSNorm<float>`): every operator runs in torch. Triton would round the operands of products to 10 bits, as
-        tensor cores do; three products restore them. Without tensor cores the kernel takes a minute to compile.
+        In float32 every operator runs in torch, since SGLang's norms and rotary embeddings only have 16-bit kernels
+        (`sgl_kernel` has no `RMSNorm<float>`). Triton would round the operands of products to 10 bits, as tensor cores
+        do; three products restore them. Without tensor cores the kernel takes a minute to compile.
         """
         return {"SGLANG_FORCE_FUSED_OP_BACKEND": "native", "TRITON_F32_DEFAULT": "tf32x3"} if self.is_float32 else {}
 
     def arguments(self) -> dict[str, object]:
-        """Return the arguments of SGLang that this profile decides, for an engine with arms."""
+        """Return the SGLang arguments that this profile determines, for an engine with arms."""
         return {
             "attention_backend": str(self.attention),
             **({} if self.page_size is None else {"page_size": self.page_size}),
@@ -92,10 +92,10 @@ class DeviceProfile:
 
     def _family_arguments(self) -> dict[str, object]:
         """
-        Return the arguments that the model's family needs.
+        Return the SGLang arguments that the model's family requires.
 
-        A pool of its own for layers with a window is not used: drafts write rows of both at once. On a CPU, SGLang
-        would lay out the experts of gpt-oss for GPU kernels, and its loader would then fail.
+        A separate pool for sliding-window layers is not used, since drafts write rows of both pools at once. On a CPU,
+        SGLang would lay out the experts of gpt-oss for GPU kernels, and its loader would then fail.
         """
         if self.family is None or not self.family.slides:
             return {}
@@ -104,10 +104,9 @@ class DeviceProfile:
 
     def stock_arguments(self) -> dict[str, object]:
         """
-        Return the same for SGLang as its users run it here, without arms.
+        Return the same arguments for plain SGLang, without arms.
 
-        On a GPU that is SGLang's own choice, made by SGLang: `Accelerator.stock` only says what to expect. In float32
-        its choice would not start.
+        On a GPU SGLang makes its own choice, which `Accelerator.stock` predicts. In float32 its choice would not start.
         """
         named = self.accelerator.kind == "cpu" or self.is_float32
         return {"attention_backend": str(self.attention), **self._family_arguments()} if named else {}
@@ -122,10 +121,10 @@ def profile_of(
     drafter: DrafterFormat | None = None,
 ) -> DeviceProfile:
     """
-    Decide how an engine runs a model of a family on a device, with drafters of a format (None: EAGLE's).
+    Determine how an engine runs a model of a family on a device, with drafters of a format (None: EAGLE's).
 
-    Default trees are dropped where the device's own backend cannot verify them, or the family. Trees that the
-    configuration names change the backend instead, of all rounds, with a warning.
+    Default trees are dropped if the device's own backend or the family cannot verify them. Trees that the configuration
+    names change the backend of all rounds instead, with a warning.
 
     Raises:
         ConfigError: No backend runs the model, field `engine.dtype`; or the configuration names trees that cannot be

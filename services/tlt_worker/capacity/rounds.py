@@ -1,10 +1,10 @@
 """
-Duration of a decoding round, calculated from the bytes it reads and the operations it takes. Pure.
+Duration of a decoding round, calculated from the bytes it reads and its arithmetic operations. Pure.
 
 A pass reads its weights once, and the keys and values of its context once per request; each element of a weight takes
 two operations per row. The larger of both durations counts (a roofline). Launches, communication between ranks and
-sampling are left out, so that small models take longer than this says. Nothing here is measured: rates are those that
-the cards' maker publishes, times shares of them that are assumed to be reached.
+sampling are omitted, so that small models are slower than calculated. Nothing here is measured: rates are the vendor's
+published ones, times an assumed utilization.
 """
 
 from collections.abc import Iterator
@@ -21,39 +21,43 @@ class Speed:
     """Published rates of a card."""
 
     gb_per_s: float
-    """Memory bandwidth."""
+    """Memory bandwidth in GB/s."""
     tflops: float
-    """Dense bfloat16 operations."""
+    """Dense bfloat16 TFLOP/s."""
 
     def seconds(self, size: float, operations: float) -> float:
-        """Return the duration of a pass that reads so many bytes and takes so many operations."""
+        """Return the duration of a pass with this many bytes and operations."""
         return max(size / (self.gb_per_s * 1e9 * READ_SHARE), operations / (self.tflops * 1e12 * COMPUTE_SHARE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What runs, and on what. A tensor-parallel group is one fast card: bytes and operations are shared equally."""
+    """
+    The model, card and batch of a round.
+
+    A tensor-parallel group counts as one fast card that shares the work equally.
+    """
 
     shape: ModelShape
     speed: Speed
     batch: int = 1
     context: int = 8192
-    """Tokens of each request."""
+    """Context length of each request, in tokens."""
     ranks: int = 1
 
     def verification_s(self, tokens: int) -> float:
-        """Return the duration of a pass of the target over so many tokens per request; of one token: a plain round."""
+        """Return the duration of a target pass over this many tokens per request; with one token, of a plain round."""
         shape, rows = self.shape, self.batch * tokens
         kv = self.batch * self.context * 2 * shape.layers * shape.kv_heads * shape.head_dim
         weights = shape.read_parameters(rows) + shape.vocab * shape.hidden
         return self._pass_s(weights + kv, (shape.active_parameters + shape.vocab * shape.hidden) * rows)
 
     def draft_bytes(self) -> int:
-        """Return the bytes that a pass of the drafter reads, without its context and what its drafts read after it."""
+        """Return the bytes that a drafter pass reads, without its context and the drafts' additional reads."""
         return (self._draft_layers + self._draft_head) * self.shape.element_bytes
 
     def drafting_s(self, drafts: int) -> float:
-        """Return the duration of all passes of the drafter for so many drafts: one each, or one for a block."""
+        """Return the duration of all drafter passes for this many drafts: one pass per draft, or one per block."""
         draft = self.shape.drafter
         kv = self.batch * self.context * 2 * draft.layers * draft.kv_heads * draft.head_dim
         passes, rows = (1, self.batch * drafts) if draft.queries else (drafts, self.batch)
@@ -63,13 +67,13 @@ class Situation:
 
     @property
     def head_tokens(self) -> int:
-        """Tokens that a draft is drawn from."""
+        """Number of tokens that drafts are chosen from."""
         draft = self.shape.drafter
         return draft.tokens or draft.head_rows or self.shape.vocab
 
     @property
     def _draft_layers(self) -> int:
-        """Parameters; of routed experts those of one token, as if all requests of a batch chose the same."""
+        """Parameters of the draft layers. Routed experts count as if all requests of a batch chose the same."""
         draft = self.shape.drafter
         return draft.parameters + draft.chosen - draft.head_parameters - draft.table - draft.per_draft
 
@@ -83,16 +87,16 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTime:
-    """A round of one drafter. Durations are milliseconds."""
+    """Duration of a round with one drafter. Durations are in milliseconds."""
 
     drafter: str
     drafts: int
     batch: int
     head_tokens: int
     draft_mb: float
-    """Megabytes that a pass of the drafter reads."""
+    """Megabytes that a drafter pass reads."""
     draft_ms: float
-    """Per draft."""
+    """Duration per draft."""
     drafting_ms: float
     verification_ms: float
     plain_ms: float
@@ -104,12 +108,12 @@ class RoundTime:
 
     @property
     def over_plain(self) -> float:
-        """Duration of the round in plain rounds, which is the accept length at which drafting begins to pay."""
+        """Duration in units of plain rounds, which equals the accept length at which drafting starts to pay off."""
         return self.round_ms / self.plain_ms
 
 
 def rounds_of(name: str, situation: Situation, drafts: tuple[int, ...]) -> Iterator[RoundTime]:
-    """Yield a round for each number of drafts."""
+    """Yield the duration of a round for each number of drafts."""
     for count in drafts:
         drafting_s = situation.drafting_s(count)
         yield RoundTime(

@@ -1,4 +1,4 @@
-"""The sizes of a model that determine its memory, read from a Hugging Face `config.json`. Pure."""
+"""Model sizes that determine memory, read from a Hugging Face `config.json`. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,14 +23,14 @@ class ExpertShape:
     """The mixture of experts in some of a model's layers."""
 
     layers: int
-    """Layers that have it, instead of an MLP."""
+    """Number of layers with experts instead of an MLP."""
     count: int
     chosen: int
-    """Experts that compute a token."""
+    """Number of experts per token."""
     inner: int
-    """Intermediate size of each."""
+    """Intermediate size of each expert."""
     shared_inner: int = 0
-    """Intermediate size of the MLP that computes every token."""
+    """Intermediate size of the shared MLP, which computes every token."""
     is_stacked: bool = False
     """Whether a checkpoint has one tensor for all experts of a layer."""
 
@@ -42,35 +42,37 @@ class ExpertShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """A drafter."""
+    """Sizes of a drafter."""
 
     heads: int
     kv_heads: int
     head_dim: int
     intermediate: int
     parameters: int
-    """Of its matrices that are trained, without those it shares with its target."""
+    """Trained parameters, without those it shares with its target."""
     frozen: int = 0
-    """Parameters of those that are not: the routed experts of a checkpoint's own head."""
+    """Parameters that are not trained: the routed experts of a checkpoint's own head."""
     chosen: int = 0
-    """Of those, what a token reads."""
+    """Frozen parameters that one token reads."""
     head_parameters: int = 0
-    """Those of a head that it trains."""
+    """Parameters of a trained head."""
     table: int = 0
-    """Those of its tables, of which a draft reads a row."""
+    """Parameters of lookup tables, of which a draft reads one row."""
     per_draft: int = 0
-    """Those that each draft of a block reads by itself: the Markov head's."""
+    """Parameters that each draft of a block reads: the Markov head's."""
     layers: int = 1
     queries: int = 0
-    """Tokens of a request that one pass of a block drafter computes; 0: it drafts one token after the other."""
+    """Tokens per request in one pass of a block drafter; 0 for autoregressive drafters."""
     states: int = 1
-    """Hidden states of the target that it reads per token."""
+    """Number of the target's hidden states that it reads per token."""
     captured: int = 1
-    """Hidden states that are captured per token: those it reads, and the last one, from which its targets are made."""
+    """
+    Number of hidden states captured per token: those it reads, and the last one for the training targets.
+    """
     head_rows: int = 0
-    """Rows of its target's head that engines copy to draft from; 0: they use the whole head."""
+    """Rows of the target's head that engines copy for drafting; 0 uses the whole head."""
     tokens: int | None = None
-    """Tokens that it can draft; None: the target's whole vocabulary."""
+    """Number of tokens that it can draft; None for the target's whole vocabulary."""
     architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
 
     @classmethod
@@ -108,15 +110,15 @@ class ModelShape:
     kv_heads: int
     head_dim: int
     intermediate: int
-    """Of the MLP in layers without experts."""
+    """Intermediate size of the MLP in layers without experts."""
     vocab: int
     element_bytes: int = 2
     """Bytes per element of weights and activations. Logits and probabilities are always float32."""
     experts: ExpertShape | None = None
     vectors: int = 0
-    """Parameters of norms and biases, which every rank holds."""
+    """Parameters of norms and biases, which are replicated on every rank."""
     draft: DraftShape | None = None
-    """Its drafters; None: EAGLE's, with the sizes of the target's layers."""
+    """Sizes of its drafters; None for EAGLE drafters with the sizes of the target's layers."""
     is_qwen: bool = False
     """Whether SGLang gives its attention the larger workspace of Qwen models."""
     is_tied: bool = False
@@ -144,7 +146,7 @@ class ModelShape:
         return (whole + split // tensor_parallel) * self.element_bytes
 
     def packed_bytes(self, tensor_parallel: int) -> int:
-        """Return the bytes per rank of the weights that CPUs pack: all but norms, biases, experts and an embedding."""
+        """Return the bytes per rank of the weights that CPUs pack: all but norms, biases, experts and one embedding."""
         rows = 0 if self.is_tied else _padded(self.vocab)
         experts = 0 if self.experts is None else self.experts.layers * 3 * self.experts.count * self.experts.inner
         apart = (rows + experts) * self.hidden // tensor_parallel + self.vectors
@@ -160,7 +162,7 @@ class ModelShape:
 
     @property
     def drafter(self) -> DraftShape:
-        """Drafters of the target."""
+        """Drafters of this target."""
         attention = self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
         return self.draft or DraftShape(
             heads=self.heads,
@@ -172,7 +174,7 @@ class ModelShape:
 
     @property
     def active_parameters(self) -> int:
-        """Parameters of the layers that compute a token."""
+        """Parameters of the layers that process a token."""
         experts = self.experts
         if experts is None:
             return self.parameters - self.vocabulary_parameters
@@ -180,7 +182,7 @@ class ModelShape:
         return self.parameters - self.vocabulary_parameters - idle
 
     def read_parameters(self, rows: int) -> float:
-        """Return the parameters of the layers that a pass over so many tokens reads, if experts are chosen evenly."""
+        """Return the parameters of the layers read in a pass over this many tokens, with uniformly chosen experts."""
         experts = self.experts
         if experts is None:
             return self.active_parameters
@@ -189,7 +191,7 @@ class ModelShape:
         return self.parameters - self.vocabulary_parameters - idle
 
     def drafter_bytes(self, tensor_parallel: int) -> int:
-        """Return the bytes of a drafter in an engine per rank, with the rows that it copies."""
+        """Return the bytes of a drafter in an engine per rank, including the head rows that it copies."""
         own = self.drafter.parameters + self.drafter.frozen + _padded(self.drafter.head_rows) * self.hidden
         return own * self.element_bytes // tensor_parallel
 
@@ -197,7 +199,7 @@ class ModelShape:
         """
         Return the bytes of one token in the KV caches of target and drafter, per rank.
 
-        Layers with a window keep all tokens, too: one pool serves all layers.
+        Sliding-window layers keep all tokens, too, since one pool serves all layers.
         """
         target = self.layers * max(1, self.kv_heads // tensor_parallel) * self.head_dim
         drafter = self.drafter.layers * max(1, self.drafter.kv_heads // tensor_parallel) * self.drafter.head_dim
@@ -221,9 +223,9 @@ class ModelShape:
         Read a `config.json`.
 
         Args:
-            config: The target's.
+            config: The target's `config.json`.
             dtype: Type of weights and activations.
-            drafter: Format of drafters; None: EAGLE drafters with the sizes of the target's layers.
+            drafter: Format of drafters. None stands for EAGLE drafters with the sizes of the target's layers.
 
         Raises:
             ConfigError: A size is missing or not a positive integer; the message names it.
@@ -251,7 +253,7 @@ class ModelShape:
         return replace(self, draft=DraftShape.of(form))
 
     def layer_elements(self, tensor_parallel: int) -> float:
-        """Return the activation elements that one token needs at once inside a layer, per rank."""
+        """Return the activation elements that one token needs inside a layer, per rank."""
         inner, gathered = self.intermediate, 0
         if self.experts is not None:
             # SGLang's fused kernel keeps the chosen experts' outputs apart until it adds them up.
@@ -288,7 +290,7 @@ def _experts(config: Mapping[str, Any], experts: Experts) -> ExpertShape:
 
 
 def _vectors(config: Mapping[str, Any], family: Family, shape: ModelShape) -> int:
-    """Return the parameters that are in no matrix: those of all tensors, less the matrices'."""
+    """Return the number of parameters outside matrices: all tensors' less the matrices'."""
     return sum(map(prod, expected_tensors(config, family).values())) - shape.parameters
 
 

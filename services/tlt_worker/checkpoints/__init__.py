@@ -1,1 +1,1 @@
-"""Checkpoints on disk, checked before the engine loads them: policy weights and drafters."""
+"""Checkpoints on disk, validated before the engine loads them: policy weights and drafters."""

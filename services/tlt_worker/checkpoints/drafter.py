@@ -1,5 +1,5 @@
 """
-Drafter directories: read, checked against the engine's format, and written blank for the launch.
+Drafter directories: reads and validates drafters, and writes blank ones for the launch.
 
 All checks precede the call of SGLang, which loads tensors one by one into the running drafter: a bad checkpoint would
 leave it half replaced.
@@ -35,7 +35,7 @@ Tensors = list[tuple[str, Tensor]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDrafter:
-    """A checked drafter, ready for an engine that is launched with its format."""
+    """A validated drafter for an engine launched with its format."""
 
     form: DrafterFormat
     tensors: Mapping[str, Tensor]
@@ -59,7 +59,7 @@ class CheckedDrafter:
 
 def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[DrafterFormat, Tensors]:
     """
-    Return the format to launch an engine with, and the tensors to load at once: those of the given drafter, or none.
+    Return the format to launch an engine with, and the tensors to load right away: those of the given drafter, or none.
 
     Raises:
         ConfigError: The given drafter does not fit this target, or is not the configured kind; or the target does not
@@ -132,10 +132,10 @@ def _read(directory: Path) -> Iterator[tuple[str, Tensor]]:
 
 def write_launch_drafter(directory: Path, form: DrafterFormat, model: Path, dtype: torch.dtype) -> None:
     """
-    Write the drafter that an engine is launched with: the head of its model's checkpoint, or one of zeros.
+    Write the drafter to launch an engine with: the head of the model's checkpoint, or zeros.
 
     Raises:
-        ConfigError: The format is that of the checkpoint's head, which lacks a tensor.
+        ConfigError: The checkpoint's head has this format but lacks a tensor.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if not form.is_targets_own:
@@ -163,8 +163,8 @@ def write_served_config(directory: Path, form: DrafterFormat, target: Mapping[st
     """
     Write the config.json that makes SGLang choose the class that runs the drafter.
 
-    And the target return the states that it reads, by EAGLE-3's fields, and the head have as many rows as it copies of
-    the target's, by EAGLE's field, whatever the architecture.
+    EAGLE-3's fields make the target return the states that the drafter reads, and EAGLE's field sets the number of head
+    rows copied from the target, for every architecture.
     """
     reads = {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(form.layers)}
     config = {

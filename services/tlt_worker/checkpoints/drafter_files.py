@@ -1,4 +1,4 @@
-"""What the files of a drafter say without its tensors being read: its format and their headers. Needs no torch."""
+"""Format and tensor headers of a drafter, read from its files without loading tensors. Needs no torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,10 +18,10 @@ _INTEGERS = ("I32", "I64")
 
 def checked_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
     """
-    Return the format of a drafter whose files are complete.
+    Return the format of a drafter with complete files.
 
     Raises:
-        WeightsError: They are not those of a drafter for this target; names the file, key or tensor at fault.
+        WeightsError: They do not form a drafter for this target; the message names the file, key or tensor.
     """
     form = read_format(directory, target)
     check_headers(headers_of(directory, form), form)
@@ -30,7 +30,7 @@ def checked_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
 
 def headers_of(directory: Path, form: DrafterFormat) -> dict[str, TensorHeader]:
     """
-    Return the headers of a drafter's tensors, by their canonical names.
+    Return the headers of a drafter's tensors by canonical name.
 
     Raises:
         WeightsError: The directory has neither safetensors nor a pickle, or they are damaged.
@@ -59,7 +59,7 @@ def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
 
 def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> None:
     """
-    Check the tensors of a drafter of format `form`, by their canonical names.
+    Check the tensor headers of a drafter of format `form`, by canonical name.
 
     Raises:
         WeightsError: A tensor is missing, unknown, or of another shape or type.

@@ -1,4 +1,4 @@
-"""The format of the drafters an engine is configured for, before their weights are read."""
+"""The format of the drafters that an engine is configured for, determined before weights are read."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +35,7 @@ def drafter_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFor
 
 def require_drafter(engine: EngineConfig, model: Path) -> None:
     """
-    Check the files of an engine's drafter, if it has one. Reads no tensor.
+    Check the files of an engine's drafter, if any, without reading tensors.
 
     Raises:
         ConfigError: They are incomplete, or do not fit the model.
@@ -49,16 +49,16 @@ def require_drafter(engine: EngineConfig, model: Path) -> None:
 
 
 def served_format(form: DrafterFormat, engine: EngineConfig) -> DrafterFormat:
-    """Return the format with which an engine serves drafters that are published in format `form`."""
+    """Return the format in which an engine serves drafters published in format `form`."""
     return form.reduced(engine.draft_vocabulary or DRAFT_VOCABULARY, ranks=engine.tensor_parallel)
 
 
 def new_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
     """
-    Return the format of drafters where none is given: that of `engine.drafter_format`, or by default.
+    Return the format of drafters if no drafter is given: `engine.drafter_format`, otherwise the default.
 
     Raises:
-        ConfigError: The target does not have the layers they would read, or that format is not one of its drafters.
+        ConfigError: The target lacks the layers that drafters would read, or the format does not fit the target.
     """
     if engine.drafter_format is not None:
         return _format_at(engine, engine.drafter_format, model)
@@ -84,7 +84,7 @@ def _format_at(engine: EngineConfig, directory: Path, model: Mapping[str, Any]) 
 def require_configured(engine: EngineConfig, directory: Path, form: DrafterFormat) -> None:
     """
     Raises:
-        ConfigError: The drafter at `directory` has another architecture or reads other layers than is configured.
+        ConfigError: The drafter at `directory` differs from the configured architecture or layers.
     """
     for name, wanted, found in (
         ("drafter_architecture", engine.drafter_architecture, form.architecture),

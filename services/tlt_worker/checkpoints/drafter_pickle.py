@@ -1,4 +1,4 @@
-"""Drafters that their authors pickled: `pytorch_model.bin`. Nothing in a pickle is executed."""
+"""Drafters published as pickles (`pytorch_model.bin`). No code in a pickle is executed."""
 
 import pickle
 from pathlib import Path
@@ -15,13 +15,13 @@ _TYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32", "int64": "I64"
 
 
 def is_pickled(directory: Path) -> bool:
-    """Return whether a drafter has a pickle and no safetensors."""
+    """Return whether a drafter has a pickle but no safetensors."""
     return (directory / PICKLED).is_file() and not any(directory.glob("*.safetensors"))
 
 
 def pickled_tensors(directory: Path) -> "dict[str, Tensor]":
     """
-    Return the tensors of a pickle.
+    Return the tensors of a pickle by name.
 
     Raises:
         WeightsError: It is damaged, or holds other objects than tensors by name.
@@ -42,7 +42,7 @@ def pickled_tensors(directory: Path) -> "dict[str, Tensor]":
 
 def pickled_headers(directory: Path) -> dict[str, TensorHeader]:
     """
-    Return the headers of a pickle's tensors.
+    Return the headers of a pickle's tensors by name.
 
     Raises:
         WeightsError: As for `pickled_tensors`.

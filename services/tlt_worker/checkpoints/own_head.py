@@ -1,4 +1,4 @@
-"""The head that a policy's checkpoint brings along: whether it is there, and its tensors."""
+"""The prediction head in a policy's checkpoint: detects it and reads its tensors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,14 +17,15 @@ from tlt_worker.engine_config import EngineConfig
 
 def with_architecture(engine: EngineConfig, model: Path) -> EngineConfig:
     """
-    Return the configuration with an architecture of drafters: that of the checkpoint's own head, if it brings one.
+    Return the configuration with a drafter architecture: that of the checkpoint's own head, if it has one.
 
-    Only where neither an architecture nor a drafter is configured. A config.json alone proves nothing: trainers save
-    policies without their head and leave its number. Without a head the architecture stays null, which is EAGLE: on the
-    demo's policy, from nothing, it keeps 5.5, 7.1 and 7.5 of 8 tokens after 15, 50 and 150 s of training, a block
-    drafter 3.8, 5.7 and 6.9 (docs/results/services.md), EAGLE-3 0.72 of EAGLE's after 50 s. For a 7B policy on an
-    H100, rounds of seven drafts take 1.37, 1.13 and 1.39 plain ones (`tlt engine plan --rounds`, calculated): the block
-    is slower at first, level after 50 s, and 1.11 times as fast after 150 s. Who trains long may configure it.
+    Applies only if neither an architecture nor a drafter is configured. A config.json alone is no evidence: trainers
+    save policies without the head but keep its number of layers. Without a head the architecture stays null, which
+    stands for EAGLE: on the demo's policy, trained from scratch, it keeps 5.5, 7.1 and 7.5 of 8 tokens after 15, 50 and
+    150 s of training, a block drafter 3.8, 5.7 and 6.9 (docs/results/services.md), EAGLE-3 0.72 of EAGLE's after 50 s.
+    For a 7B policy on an H100, rounds of seven drafts take 1.37, 1.13 and 1.39 plain ones (`tlt engine plan --rounds`,
+    calculated): the block is slower at first, level after 50 s, and 1.11 times as fast after 150 s. Configure a block
+    drafter for long runs.
     """
     if engine.drafter_architecture is not None or engine.drafter is not None or not brings_head(model):
         return engine
@@ -32,7 +33,7 @@ def with_architecture(engine: EngineConfig, model: Path) -> EngineConfig:
 
 
 def brings_head(model: Path) -> bool:
-    """Return whether a checkpoint has a head that is served. One without weights is taken at its config.json's word."""
+    """Return whether a checkpoint has a supported head. If there are no weights, config.json decides."""
     try:
         form = standard_format(DrafterArchitecture.MTP, read_config(model))
     except (ConfigError, WeightsError):
@@ -49,10 +50,10 @@ def brings_head(model: Path) -> bool:
 
 def own_head(model: Path, form: DrafterFormat) -> Mapping[str, Tensor]:
     """
-    Read the tensors of a checkpoint's head, by the checkpoint's names.
+    Read the tensors of a checkpoint's head, under the checkpoint's names.
 
     Raises:
-        ConfigError: One, which the message names, is missing or of another shape.
+        ConfigError: A tensor, which the message names, is missing or of another shape.
     """
     shapes = form.tensor_shapes() | form.frozen_shapes()
     try:

@@ -1,5 +1,5 @@
 """
-Checkpoints of the policy, checked before the engine is touched.
+Checkpoints of the policy, validated before they reach the engine.
 
 Only headers are read to compare shapes, so that checking a large checkpoint takes milliseconds.
 """
@@ -64,7 +64,7 @@ def read_headers_of(file: Path) -> dict[str, TensorHeader]:
     Return the headers of all tensors in a safetensors file, by tensor name.
 
     Raises:
-        WeightsError: It is damaged.
+        WeightsError: The file is damaged.
     """
     try:
         return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for entry in entries_of(file)}
@@ -78,29 +78,32 @@ def total_bytes(directory: Path) -> int:
 
 
 def loaded_bytes(headers: Mapping[str, TensorHeader], dtype: str) -> int:
-    """Return the memory of tensors that are loaded with elements of `dtype`."""
+    """Return the bytes of tensors once they are loaded as `dtype`."""
     return sum(prod(header.shape) for header in headers.values()) * (4 if dtype == "float32" else 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTensors:
     """
-    The tensors of the running model, and the rule by which an update is complete or refused.
+    The tensors of the running model, and the rules that an update must satisfy.
 
     Every tensor of the model's checkpoint is required, except a head that config.json ties to the embedding, buffers
     that are computed from config.json, and the head that predicts further tokens in published checkpoints: layers
-    beyond the model's own (GLM, DeepSeek) or tensors by other names (MiMo, Qwen3-Next). Engines may draft with it, and
-    load it once, at their start: it is adapted apart from the policy, and most trainers do not have it.
+    beyond the model's own (GLM, DeepSeek) or tensors by other names (MiMo, Qwen3-Next). Engines that draft with it load
+    it once, at start: it is trained separately from the policy, and most trainers do not have it.
 
-    Experts may be sent apart or stacked, see `tlt_common.weights.experts`. Headers have them apart if the engine does.
+    Experts may be sent one by one or stacked, see `tlt_common.weights.experts`. Headers list them one by one if the
+    engine does.
     """
 
     headers: Mapping[str, TensorHeader]
     is_tied: bool = False
     layers: int | None = None
-    """Layers of the model; None: unknown. Later ones are its own drafter's (MTP), which is not loaded."""
+    """
+    Number of the model's layers; None if unknown. Later layers are its own drafter's (MTP) and not loaded.
+    """
     splits_experts: bool = False
-    """Whether stacked experts stand for those that the engine loads apart."""
+    """Whether stacked experts are split for an engine that loads them one by one."""
 
     @classmethod
     def of(cls, model: Path) -> "ModelTensors":
@@ -109,7 +112,7 @@ class ModelTensors:
 
         Raises:
             WeightsError: As for `read_headers`.
-            ConfigError: It has no config.json.
+            ConfigError: The checkpoint has no config.json.
         """
         config = read_config(model)
         splits, layers = are_served_apart(config), config.get("num_hidden_layers")
@@ -126,12 +129,12 @@ class ModelTensors:
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The names of the tensors that every update has."""
+        """Names of the tensors that every update must have."""
         return frozenset(name for name in self.headers if not self.is_optional(name))
 
     @cached_property
     def embedding(self) -> str | None:
-        """Name of the embedding; None if no single tensor is named like one."""
+        """Name of the embedding; None if there is no single candidate."""
         found = [name for name in self.headers if name.endswith(_EMBEDDING)]
         return found[0] if len(found) == 1 else None
 
@@ -147,10 +150,10 @@ class ModelTensors:
 
     def as_served(self, offered: Mapping[str, TensorHeader]) -> Mapping[str, TensorHeader]:
         """
-        Return the headers of some tensors of one update, with experts as the engine loads them.
+        Return the headers of some of an update's tensors, with experts as the engine loads them.
 
         Raises:
-            WeightsError: Experts come in both spellings, or a stack is not one of this model's.
+            WeightsError: Experts are sent both ways, or a stack does not belong to this model.
         """
         if not self.splits_experts:
             return offered
@@ -162,10 +165,11 @@ class ModelTensors:
 
     def require_startable(self, model: Path) -> None:
         """
-        Check that the model's own checkpoint has a head: SGLang would serve one of random numbers.
+        Check that the model's checkpoint has a head: SGLang would serve one with random weights.
 
         Raises:
-            ConfigError: It has none although config.json does not tie it, or another one although it does.
+            ConfigError: It has no head although config.json does not tie it, or a different one although config.json
+                does.
         """
         if not self.is_tied and self.embedding is not None and HEAD not in self.headers:
             raise ConfigError(
@@ -208,7 +212,7 @@ class ModelTensors:
 
     def require_known(self, offered: Mapping[str, TensorHeader]) -> None:
         """
-        Check that some tensors can replace those of the same names.
+        Check that these tensors can replace those with the same names.
 
         Raises:
             WeightsError: A tensor is unknown, of another shape or not a float.
@@ -241,7 +245,7 @@ class ModelTensors:
         require_equal(entries[HEAD], entries[self.embedding])
 
     def _instead(self, offered: Iterable[str]) -> str:
-        """Return what was sent that the model does not have, and how names come about that are nearly right."""
+        """Return a description of the sent tensors that the model lacks, and of common causes of wrong names."""
         unknown = sorted(name for name in offered if self._expected(name) is None and not self.is_optional(name))
         if not unknown:
             return ""
@@ -258,7 +262,7 @@ class ModelTensors:
 
 
 def _apart(headers: Mapping[str, TensorHeader]) -> dict[str, TensorHeader]:
-    """Return headers with experts apart."""
+    """Return headers with stacked experts split."""
     found: dict[str, TensorHeader] = {}
     for name, header in headers.items():
         parts = parts_of(name, header.shape)

@@ -1,4 +1,4 @@
-"""Reads weights before an engine loads them with generation paused: into memory, and to see that they are numbers."""
+"""Reads weights ahead of loading, to fill the page cache and to check that values are finite."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ BUFFER_BYTES = 2**23
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Range:
-    """Some bytes of a tensor."""
+    """A byte range of a tensor."""
 
     entry: Piece
     start: int
@@ -41,7 +41,7 @@ def read_ahead(directory: Path) -> None:
 
 def require_numbers(model: Path) -> None:
     """
-    Check the values of a model that is about to be loaded, which reads it ahead. Blocks on disk reads.
+    Check that all values of a model are finite before it is loaded, which also reads it ahead. Blocks on disk reads.
 
     Raises:
         ConfigError: A tensor has values that are not finite, or cannot be read.
@@ -53,7 +53,7 @@ def require_numbers(model: Path) -> None:
 
 
 def _parts(directory: Path) -> Iterator[tuple[Path, list[_Range]]]:
-    """Yield ranges of one file, of about `PART_BYTES` together: a mixture of experts has 40,000 tensors."""
+    """Yield ranges of one file in groups of about `PART_BYTES`: a mixture of experts has 40,000 tensors."""
     last, ranges, held = Path(), list[_Range](), 0
     for entry in entries_in(directory):
         entry_end = entry.position + entry.length

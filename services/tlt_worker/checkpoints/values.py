@@ -1,4 +1,4 @@
-"""Compares the values of tensors in files, without holding more than a piece of each."""
+"""Compares values of tensors in files piece by piece."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ PIECE_ELEMENTS = 2**21
 
 def require_equal(head: Piece, embedding: Piece) -> None:
     """
-    Check that a head has the values of the embedding that it is tied to. Blocks on disk reads.
+    Check that a head equals the embedding that it is tied to. Blocks on disk reads.
 
     Raises:
         OSError: A file cannot be read.
-        WeightsError: They differ.
+        WeightsError: The values differ.
     """
     if head.shape != embedding.shape:
         raise WeightsError(

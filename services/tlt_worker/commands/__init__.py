@@ -1,1 +1,1 @@
-"""What `tlt engine` and `tlt fetch` run. Nothing imports it but the command line."""
+"""Implementation of `tlt engine` and `tlt fetch`, imported by the command line only."""

@@ -1,4 +1,4 @@
-"""GPUs and models by name, for plans on machines without them. Pure."""
+"""GPUs and models by name, for planning on machines without them. Pure."""
 
 from typing import Any
 
@@ -92,6 +92,6 @@ SHAPE_CONTEXT = 32_768
 
 
 def card(name: str) -> tuple[int, Accelerator]:
-    """Return the bytes of a card, and what a device profile depends on."""
+    """Return a card's memory in bytes, and its properties for a device profile."""
     gib, generation = CARDS[name]
     return int(gib * GIB), Accelerator(kind="cuda", generation=generation)

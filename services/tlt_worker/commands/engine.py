@@ -1,4 +1,4 @@
-"""`tlt engine`: what an engine would capture and run, and whether it runs a model, without starting it."""
+"""`tlt engine`: prints an engine's plan and checks its model without starting it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -83,7 +83,7 @@ def check(
     config: Config = None,
     settings: Settings = None,
 ) -> None:
-    """Check from its files whether an engine can run its model and drafter; reads no weights."""
+    """Check from files whether an engine can run its model and drafter, without reading weights."""
     import os
 
     from tlt_common.config.loader import load

@@ -1,4 +1,4 @@
-"""What `tlt engine plan` prints."""
+"""Output of `tlt engine plan`."""
 
 import json
 import os
@@ -33,7 +33,7 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The device and the model to plan for, as chosen by options."""
+    """The device and model to plan for, as selected by options."""
 
     device: str = "auto"
     memory: float | None = None
@@ -43,7 +43,7 @@ class Wanted:
     @property
     def accelerator(self) -> Accelerator:
         """
-        What the device profile depends on.
+        Properties of the device for its profile.
 
         Raises:
             ConfigError: An option names no device or card.
@@ -64,7 +64,7 @@ class Wanted:
         Return the memory of one GPU.
 
         Raises:
-            ConfigError: It is not known, or not positive.
+            ConfigError: The memory is unknown or not positive.
         """
         if self.memory is not None:
             return int(self.memory * GIB)
@@ -79,7 +79,7 @@ class Wanted:
 
 def show_check(config: Path | None, settings: Sequence[str], wanted: Wanted, source: str, *, json_to: str) -> bool:
     """
-    Compare a plan's bytes with SGLang's own; return whether they agree.
+    Compare a plan's bytes with SGLang's allocations, print the comparison, and return whether they agree.
 
     Raises:
         ConfigError: A key or an option is not accepted, or SGLang cannot build the model.
@@ -92,7 +92,7 @@ def show_check(config: Path | None, settings: Sequence[str], wanted: Wanted, sou
 
 def show_rounds(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:
     """
-    Print what a round takes by kind of drafter.
+    Print the duration of a round for each kind of drafter.
 
     Raises:
         ConfigError: A key or an option is not accepted, or no card is named.
@@ -152,9 +152,9 @@ def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
 
 
 def _kept_lines(kept: Sequence[Row]) -> list[str]:
-    """Return what an engine on a CPU allocates as text."""
+    """Return the memory of an engine on a CPU as text."""
     rows = [f"{row.name.ljust(14)}  {row.bytes / GIB:7.2f} GiB" for row in kept]
-    return [*rows, "besides, per rank: the process itself", ""] if rows else []
+    return [*rows, "plus, per rank, the process itself", ""] if rows else []
 
 
 def _engine_lines(planned: EnginePlan, device: str) -> list[str]:

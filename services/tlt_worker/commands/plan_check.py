@@ -1,4 +1,4 @@
-"""`tlt engine plan --check`: the plan's bytes against those that SGLang's own classes have."""
+"""`tlt engine plan --check`: compares the plan's bytes with the allocations of SGLang's own classes."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One row: bytes of one GPU."""
+    """One row of the comparison, in bytes per GPU."""
 
     name: str
     planned: int
@@ -34,7 +34,7 @@ class Compared:
 
     @property
     def difference(self) -> float:
-        """Of the plan from what is allocated, relative to it."""
+        """Relative difference between planned and allocated bytes."""
         return self.planned / self.allocated - 1
 
 
@@ -42,7 +42,7 @@ def check_plans(
     configs: Sequence[Mapping[str, Any]], engine: EngineConfig, dtype: str
 ) -> tuple[tuple[Compared, ...], ...]:
     """
-    Compare plans for one GPU with what SGLang allocates. Takes half a minute; reads no weights.
+    Compare plans for one GPU with SGLang's allocations. Takes half a minute; reads no weights.
 
     Args:
         configs: The models' `config.json`.
@@ -83,7 +83,7 @@ def _compared(shape: ModelShape, allocated: Mapping[str, int]) -> tuple[Compared
 
 def show_check(source: str, engine: EngineConfig, dtype: str, json_to: str) -> bool:
     """
-    Print the comparison for a checkpoint's directory, of which config.json suffices, or for a public model.
+    Print the comparison for a checkpoint directory, of which only config.json is read, or for a public model.
 
     Returns:
         Whether all differences are small.

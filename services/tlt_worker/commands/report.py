@@ -101,7 +101,7 @@ def _ranges(sizes: Sequence[int]) -> str:
 
 
 def memory_of(plan: EnginePlan) -> dict[str, Any]:
-    """Return how a plan divides a GPU, in JSON-compatible types; empty on a CPU."""
+    """Return the division of a GPU's memory in JSON-compatible types; empty on a CPU."""
     if (division := plan.division) is None:
         return {}
     table = division.table

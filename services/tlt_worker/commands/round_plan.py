@@ -1,4 +1,4 @@
-"""`tlt engine plan --rounds`: what a round takes by kind of drafter, calculated."""
+"""`tlt engine plan --rounds`: calculated duration of a round for each kind of drafter."""
 
 import json
 import sys
@@ -24,10 +24,10 @@ CONTEXT = 8192
 
 def planned_rounds(engine: EngineConfig, model: Mapping[str, Any], card: str, dtype: str) -> list[RoundTime]:
     """
-    Return the rounds of all kinds of drafters that a model can have.
+    Return rounds for all kinds of drafters that a model supports.
 
     Raises:
-        ConfigError: The card is not known; or the model's config.json lacks a size.
+        ConfigError: The card is unknown, or the model's config.json lacks a size.
     """
     if card not in SPEEDS:
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""SGLang as the engine of a worker: launch, requests, weights, drafters."""
+"""Runs SGLang as a worker's engine: launch, requests, weights, drafters."""

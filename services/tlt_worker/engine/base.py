@@ -1,4 +1,4 @@
-"""The engine interface a worker requires. SGLang and the scripted fake of the tests implement it."""
+"""The engine interface that a worker requires, implemented by SGLang and by the tests' fake."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ class EngineInfo:
     hidden_size: int
     max_running: int
     device: str
-    """Device and kernels, as text."""
+    """Description of device and kernels."""
     devices: int = 1
-    """How many it has."""
+    """Number of devices."""
     kv_tokens: int = 0
-    """Tokens that its KV cache holds; 0: unknown."""
+    """KV cache size in tokens; 0 if unknown."""
     finds_stop_strings: bool = False
-    """Whether it has the model's tokenizer."""
+    """Whether it detects stop strings, which needs the model's tokenizer."""
     memory_gib: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held on rank 0, by row of the plan, in GiB; empty on a CPU."""
     releasable: bool = False
@@ -36,17 +36,17 @@ class EngineInfo:
     returns_routed_experts: bool = False
     """Whether it returns the experts that tokens were routed to."""
     drafter_bytes: int = 0
-    """Of the drafter's own weights, on one device, when the KV cache was sized."""
+    """Bytes of the drafter's own weights on one device when the KV cache was sized."""
     memory_over_plan: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 
 
 class Engine(Protocol):
     """
-    An engine that decodes speculatively when it has a drafter, and captures hidden states.
+    An engine that decodes speculatively once it has a drafter, and captures hidden states.
 
     All methods belong to one event loop. After an error in `load_weights` or `load_drafter` the engine continues with
-    what it had loaded before.
+    the previous weights.
     """
 
     async def start(self) -> EngineInfo:
@@ -106,19 +106,19 @@ class Engine(Protocol):
 
     async def release_memory(self, tags: Sequence[str]) -> None:
         """
-        Give memory of the device back; no request may run. What was in it is kept, or not needed any more.
+        Release device memory while no request is running. The content is kept if it is still needed.
 
         Args:
-            tags: Of MEMORY_TAGS.
+            tags: A subset of MEMORY_TAGS.
 
         Raises:
-            EngineError: It was not released.
+            EngineError: The memory was not released.
         """
         ...
 
     async def resume_memory(self, tags: Sequence[str]) -> None:
         """
-        Take released memory back, with the weights that were in it.
+        Resume released memory with the previous weights.
 
         Raises:
             EngineError: The device has no room for it.
@@ -136,11 +136,11 @@ class Engine(Protocol):
 
     @property
     def frames_used(self) -> float:
-        """Share of that queue's bytes in use, 0 to 1."""
+        """Share of the frame queue's bytes in use, 0 to 1."""
         ...
 
     def reports(self) -> AsyncIterator[RoundReport]:
-        """Yield the bandit's measurements, about twice per second while rounds run."""
+        """Yield the bandit's measurements about twice per second while rounds run."""
         ...
 
     def set_capture(self, policy: CapturePolicy) -> None:
@@ -153,10 +153,10 @@ class Engine(Protocol):
 
     def force_arms(self, *names: str) -> None:
         """
-        Use these arms in turn, one per round; without names, let the bandit choose again.
+        Use these arms in turn, one per round. Without names, return the choice to the bandit.
 
         Raises:
-            ConfigError: The engine has no arm of that name.
+            ConfigError: The engine has no arm with that name.
         """
         ...
 

@@ -58,7 +58,7 @@ class Control:
     @classmethod
     def launch(cls, arguments: dict[str, Any]) -> "Control":
         """
-        Start SGLang's processes and wait until the model is loaded. Call it on the thread whose loop is to serve.
+        Start SGLang's processes and wait until the model is loaded. Call it on the thread whose loop will serve.
 
         Raises:
             EngineError: SGLang rejected the arguments, or a process died while loading.
@@ -84,7 +84,7 @@ class Control:
 
     @property
     def running(self) -> int:
-        """Requests the engine has accepted and not answered."""
+        """Number of requests that the engine has accepted and not answered."""
         return len(self._tasks)
 
     @property
@@ -93,7 +93,7 @@ class Control:
         return bool(self._pauses)
 
     def kill(self, why: str) -> None:
-        """End SGLang's processes at once; `died` and all requests report `why`."""
+        """Kill SGLang's processes. `died` and all requests report `why`."""
 
         def end() -> None:
             if not self._death.done():
@@ -126,11 +126,12 @@ class Control:
 
     async def load_policy(self, new: PolicyFiles, *, served: PolicyFiles) -> None:
         """
-        Replace the target's weights with requests in flight; if that fails, load the `served` ones again.
+        Replace the target's weights with requests in flight. On failure, load the `served` weights again.
 
         Raises:
-            WeightsError: SGLang could not load them. The served ones are loaded.
-            EngineError: SGLang could not load the served ones either; it is ended, since its weights may be mixed.
+            WeightsError: SGLang could not load them. The served weights are loaded.
+            EngineError: SGLang could not load the served ones either; the engine is killed, since its weights may be
+                mixed.
         """
         await self._on_loop(self._load_policy(new, served))
 
@@ -145,7 +146,7 @@ class Control:
 
     async def release_memory(self, tags: Sequence[str]) -> None:
         """
-        Give memory back. No request may run.
+        Release memory while no request is running.
 
         Raises:
             EngineError: The scheduler does not become idle, or SGLang did not answer as it should.
@@ -154,7 +155,7 @@ class Control:
 
     async def resume_memory(self, tags: Sequence[str]) -> None:
         """
-        Take released memory back.
+        Resume released memory.
 
         Raises:
             EngineError: SGLang did not answer as it should.
@@ -268,7 +269,7 @@ class Control:
 
 
 def _plugin() -> Any:
-    """Return our plug-in's module, found the way SGLang finds it: the worker process does not import `scheduler`."""
+    """Return our plug-in's module as SGLang finds it: the worker process does not import `scheduler`."""
     (entry,) = entry_points(group="sglang.srt.plugins", name="tlt")
     return importlib.import_module(entry.module)
 

@@ -1,5 +1,5 @@
 """
-`python -m tlt_worker.engine.counting DTYPE FOLDER...`: the bytes that SGLang allocates for models and their drafters.
+`python -m tlt_worker.engine.counting DTYPE FOLDER...`: prints SGLang's memory for models and their drafters.
 
 Builds SGLang's own classes without memory (on torch's meta device), for one rank, from FOLDER/model/config.json and
 FOLDER/drafter/config.json, with FOLDER/drafter/shared.json.
@@ -33,7 +33,7 @@ def main(dtype: str, folders: Sequence[str]) -> None:
 
 
 def _counted(model: Path, drafter: Path, dtype: str) -> dict[str, int]:
-    """Return the bytes of weights and drafter, and those of a token in the KV cache."""
+    """Return the bytes of weights and drafter, and of one token in the KV cache."""
     policy = _built(model, dtype)
     layer = _built(drafter, dtype)
     shared = tuple(json.loads((drafter / SHARED_FILE).read_text()))
@@ -47,7 +47,7 @@ def _counted(model: Path, drafter: Path, dtype: str) -> dict[str, int]:
 
 
 def _built(directory: Path, dtype: str) -> Any:
-    """Return SGLang's model for a config.json, without memory."""
+    """Return SGLang's model for a config.json, built without allocating memory."""
     from sglang.srt.configs.load_config import LoadConfig
     from sglang.srt.configs.model_config import ModelConfig
     from sglang.srt.distributed import parallel_state

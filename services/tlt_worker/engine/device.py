@@ -1,7 +1,7 @@
 """
 Selects the engine's kernels: compiled ones on a CUDA device, the torch stand-in elsewhere.
 
-Imports neither torch nor SGLang, since it decides what those find when they are imported.
+Imports neither torch nor SGLang, since it prepares the environment for their import.
 """
 
 import os
@@ -23,25 +23,25 @@ class Device:
     """The device an engine runs on."""
 
     kind: str
-    """SGLang's name for it: `cuda` or `cpu`."""
+    """SGLang's name for the device: `cuda` or `cpu`."""
     kernels: str
     generation: int = 0
     """Major compute capability of the oldest visible GPU."""
 
     @property
     def accelerator(self) -> Accelerator:
-        """What the device profile depends on."""
+        """Properties of the device for its profile."""
         if self.kind == "cpu":
             return Accelerator(kind=self.kind, dtype="bfloat16" if multiplies_bfloat16() else "float32")
         dtype = "float16" if self.generation < AMPERE else "bfloat16"
         return Accelerator(kind=self.kind, generation=self.generation, dtype=dtype)
 
     def describe(self) -> str:
-        """Return device and kernels as text, for the log and `EngineInfo`."""
+        """Return a description of device and kernels, for the log and `EngineInfo`."""
         return f"{self.kind} ({self.kernels})"
 
     def variables(self) -> dict[str, str]:
-        """Return the environment of the engine's processes."""
+        """Return the environment variables of the engine's processes."""
         if self.kind != "cpu":
             return {}
         inherited = os.environ.get("PYTHONPATH", "")
@@ -53,7 +53,7 @@ class Device:
         }
 
     def enter(self) -> None:
-        """Add the stand-in to this process's own path, since SGLang's tokenizer side imports it too."""
+        """Add the stand-in to this process's import path, since SGLang's tokenizer side imports it, too."""
         if self.kind == "cpu" and str(STANDIN_PATH) not in sys.path:
             sys.path.insert(0, str(STANDIN_PATH))
 
@@ -64,7 +64,7 @@ CPU = Device(kind="cpu", kernels="torch stand-in for sgl_kernel")
 
 def detect() -> Device:
     """
-    Return CUDA if its driver is installed and finds a device, else CPU.
+    Return CUDA if its driver is installed and finds a device, otherwise CPU.
 
     Raises:
         ConfigError: See `cuda.gpus`.

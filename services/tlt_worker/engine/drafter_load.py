@@ -7,7 +7,7 @@ from torch import Tensor
 
 async def replace_drafter(manager: Any, tensors: list[tuple[str, Tensor]], *, ranks: int) -> str:
     """
-    Load tensors into the drafter of a paused engine, on all `ranks`; return why that failed, else an empty string.
+    Load tensors into the drafter of a paused engine on all `ranks`. Return why that failed, or an empty string.
 
     `manager` is SGLang's tokenizer manager.
     """

@@ -1,4 +1,4 @@
-"""The launch of an engine: SGLang's arguments and the environment of its processes."""
+"""Launches an engine: SGLang's arguments and the environment of its processes."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch
 def plain_arguments(
     model: Path, config: EngineConfig, profile: DeviceProfile, *, context_length: int, experiment: Experiment = NONE
 ) -> dict[str, Any]:
-    """Return SGLang's arguments without speculation: what the suite's engine and a stock one have in common."""
+    """Return SGLang's arguments without speculation, which our engine shares with plain SGLang."""
     arguments: dict[str, Any] = {
         "model_path": str(model),
         # Token ids in and out, without a detokenizer: tokens and control responses share one socket.
@@ -68,7 +68,7 @@ def server_arguments(
     architecture: DrafterArchitecture = DrafterArchitecture.EAGLE,
     experiment: Experiment = NONE,
 ) -> dict[str, Any]:
-    """Return SGLang's arguments. The engine always launches with a drafter, as a chain as wide as the widest arm."""
+    """Return SGLang's arguments. The engine always launches with a drafter, as a chain as wide as its widest arm."""
     width = profile.width
     # SGLang reserves part of the context for a round's drafts; our requests may use all of `context_length`.
     plain = plain_arguments(model, config, profile, context_length=context_length + width, experiment=experiment)
@@ -101,10 +101,10 @@ def server_arguments(
 
 def launched(arguments: dict[str, Any], *, failure: Path) -> Control:
     """
-    Start SGLang and wait until the model is loaded. Call it on the thread whose loop is to serve.
+    Start SGLang and wait until the model is loaded. Call it on the thread whose loop will serve.
 
     Args:
-        arguments: Those of SGLang.
+        arguments: SGLang's arguments.
         failure: File of the error that ended a scheduler.
 
     Raises:
@@ -118,7 +118,7 @@ def launched(arguments: dict[str, Any], *, failure: Path) -> Control:
 
 
 def rank_variables(config: EngineConfig, device: Device) -> dict[str, str]:
-    """Return the environment in which several ranks share a CPU: gloo replaces NCCL."""
+    """Return the environment variables with which several ranks share a CPU: gloo replaces NCCL."""
     if device.kind != "cpu" or config.tensor_parallel == 1:
         return {}
     cores = os.sched_getaffinity(0)
@@ -134,13 +134,13 @@ def rank_variables(config: EngineConfig, device: Device) -> dict[str, str]:
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """Return the environment that limits the threads of the engine's processes."""
+    """Return the environment variables that limit the threads of the engine's processes."""
     return {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for children started inside the block. The environment is that of the whole process."""
+    """Set environment variables of this process, for children started within the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -158,7 +158,7 @@ def require_writable(path: Path) -> None:
     Check that the engine's trace can be written, before the engine starts.
 
     Raises:
-        ConfigError: It is not writable.
+        ConfigError: The file is not writable.
     """
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A thread that reads the link."""
+"""Reads the link on a separate thread."""
 
 import threading
 

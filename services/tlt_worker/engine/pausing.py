@@ -1,10 +1,10 @@
-"""Pauses of generation in SGLang while weights are replaced."""
+"""Pauses generation in SGLang while weights are replaced."""
 
 from typing import Any
 
 
 class Paused:
-    """Pauses generation inside a block, and notes it in `pauses` meanwhile."""
+    """Pauses generation within a block and records it in `pauses`."""
 
     def __init__(self, manager: Any, mode: str, pauses: set[str]) -> None:
         self._manager = manager

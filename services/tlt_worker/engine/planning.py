@@ -34,7 +34,7 @@ def require_releasable(engine: EngineConfig, device: Device) -> None:
 
 
 def log_plan(plan: EnginePlan) -> None:
-    """Log what a user should know of a plan."""
+    """Log a plan's warnings for the user."""
     if plan.division is not None:
         rows = {row.name: round(row.bytes / GIB, 2) for row in plan.division.table.rows}
         log.info("memory_planned", attention=plan.profile.attention, gpu_memory=plan.division.gpu_memory, gib=rows)
@@ -43,7 +43,7 @@ def log_plan(plan: EnginePlan) -> None:
 
 
 def log_held(plan: EnginePlan, held: Mapping[str, float]) -> dict[str, float]:
-    """Log the memory an engine holds in GiB against its plan; return held ÷ planned by row."""
+    """Log the GPU memory that an engine holds against its plan; return held ÷ planned by row."""
     if plan.division is None or not held:
         return {}
     table = plan.division.table
@@ -61,13 +61,13 @@ def plan_of(
     trains: bool = False,
 ) -> EnginePlan:
     """
-    Plan an engine for the available memory, before minutes are spent on loading its model.
+    Plan an engine for the available memory, before loading the model takes minutes.
 
     Args:
         engine: The engine's configuration.
         device: The device it runs on.
         model: The model's `config.json`.
-        drafter: Format of drafters; None: EAGLE drafters with the sizes of the model's layers.
+        drafter: Format of drafters. None stands for EAGLE drafters with the sizes of the model's layers.
         trains: Whether a spot trainer shares the device.
 
     Raises:
@@ -87,10 +87,10 @@ def plan_of(
 
 def _unlisted(engine: EngineConfig, device: Device, model: Mapping[str, Any]) -> str:
     """
-    Return what is unknown of a model that is not in the table.
+    Return a warning about a model that is not in the table of families.
 
     Raises:
-        ConfigError: Its memory on a GPU would have to be planned.
+        ConfigError: Its memory on a GPU cannot be planned.
     """
     if device.kind == "cuda" and engine.gpu_memory is None:
         raise ConfigError(
@@ -106,7 +106,7 @@ def _unlisted(engine: EngineConfig, device: Device, model: Mapping[str, Any]) ->
 
 def trainer_share(engine: EngineConfig, device: Device, model: Mapping[str, Any]) -> float | None:
     """
-    Return the fraction of the first GPU's memory that a spot trainer may allocate; None on a CPU, where none is set.
+    Return the fraction of the first GPU's memory that a spot trainer may allocate, or None on a CPU.
 
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`. Or the drafter does not fit the model.

@@ -1,4 +1,4 @@
-"""Replaces the target's weights, or restores those that were served."""
+"""Replaces the target's weights, or restores the served ones."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Load: TypeAlias = Callable[[PolicyFiles], Awaitable[str]]
 
 async def replace_policy(load: Load, new: PolicyFiles, served: PolicyFiles) -> str:
     """
-    Load `new` into a paused engine; if that fails, load `served` again and return why, else return an empty string.
+    Load `new` into a paused engine. On failure, load `served` again and return why; otherwise return an empty string.
 
     SGLang "rolls back" by reading the same new files again, since it has set its `model_path` to them, and each rank
     does so for itself. After a failed load the engine may have new, mixed or incomplete weights.

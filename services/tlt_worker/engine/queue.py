@@ -53,8 +53,9 @@ class BoundedQueue(Generic[T]):
             return 1 - self._free / self._budget
 
     async def batches(self) -> AsyncGenerator[tuple[T, ...]]:
-        """Yield all queued items, oldest first, whenever there are any. Requesting the next batch frees the space of
-        the last.
+        """
+        Yield all queued items, oldest first, whenever there are any. Requesting the next batch releases the space of
+        the previous one.
         """
         self._loop = asyncio.get_running_loop()
         while True:

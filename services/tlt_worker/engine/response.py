@@ -1,4 +1,4 @@
-"""Converts requests to SGLang's parameters, and its streamed outputs to token chunks."""
+"""Converts requests to SGLang's parameters, and SGLang's outputs to token chunks."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from tlt_worker.model.routing import Routing
 
 
 def sglang_params(prompt: Prompt, model: Path) -> dict[str, Any]:
-    """Return SGLang's sampling parameters for a prompt to a model, including the custom ones our hooks read."""
+    """Return SGLang's sampling parameters for a prompt to a model, including custom ones for our hooks."""
     sampling, blocked = prompt.sampling, blocker(prompt)
     return {
         "temperature": sampling.temperature,
@@ -41,7 +41,7 @@ def sglang_params(prompt: Prompt, model: Path) -> dict[str, Any]:
 
 
 def blocker(prompt: Prompt) -> str:
-    """Return why a prompt is decoded without drafts; empty if speculation is allowed."""
+    """Return why a prompt is decoded without drafts, or an empty string if it may be drafted for."""
     if prompt.speculation == "off":
         return "the request disables speculation"
     return speculation_blocker(prompt.sampling) or ""
@@ -53,14 +53,14 @@ class Response:
 
     prompt: Prompt
     routing: Routing | None = None
-    """What the model routes, if the engine returns it."""
+    """Routing of the model, if the engine returns routed experts."""
     forced: bool = False
-    """Tokens are not the model's, but simulated: one may have no probability at all."""
+    """Whether tokens are simulated instead of the model's. A simulated token may have probability 0."""
     done_tokens: int = 0
 
     def chunk(self, output: dict[str, Any]) -> TokenChunk:
         """
-        Return the tokens of an output that are new.
+        Return the new tokens of an output.
 
         Outputs may repeat: when SGLang aborts a queued request, it resends its last token.
 
@@ -124,7 +124,7 @@ class Response:
 
 
 def accepted_drafts(meta: dict[str, Any]) -> int:
-    """Return the accepted draft tokens SGLang reports, under the field's current name or its previous one."""
+    """Return the number of accepted draft tokens, from SGLang's current field or the previous one."""
     return int(meta.get("spec_num_correct_drafts", meta.get("spec_accept_token_num", 0)))
 
 
@@ -139,9 +139,7 @@ def proposed_drafts(meta: dict[str, Any]) -> int:
 
 
 def _versions(meta: dict[str, Any], start: int, count: int) -> tuple[PolicyVersion, ...]:
-    """Return the weight version of each new token. The last output has exact spans; before it, all tokens have one
-    version.
-    """
+    """Return the weight version of each new token. Only the last output has exact spans; others have one version."""
     spans = meta.get("weight_versions")
     if not spans:
         return (PolicyVersion(int(meta["weight_version"])),) * count
@@ -155,7 +153,7 @@ def _versions(meta: dict[str, Any], start: int, count: int) -> tuple[PolicyVersi
 
 
 def refusal(reason: dict[str, Any] | None) -> TltError | None:
-    """Return the error in a finish reason. SGLang reports errors as aborts with a status; a client's abort has none."""
+    """Return the error in a finish reason. SGLang reports errors as aborts with a status; clients' aborts have none."""
     if reason is None or reason["type"] != "abort" or reason.get("status_code") is None:
         return None
     status, message = int(reason["status_code"]), str(reason.get("message") or "no reason given")
@@ -175,7 +173,8 @@ def speculation_blocker(params: SamplingParams) -> str | None:
     Return why a request must run without drafts, or None if drafts preserve its distribution.
 
     Verification covers several positions at once, while penalties and a minimum length change the distribution from one
-    token to the next: they are constant within a round, and so exact only with one token per round (`penalties`).
+    token to the next: penalties are constant within a round and therefore exact only with one token per round
+    (`penalties`).
     """
     if params.frequency_penalty != 0.0:
         return "frequency_penalty changes with every token"

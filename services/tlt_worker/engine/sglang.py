@@ -66,7 +66,7 @@ class SglangEngine:
     """One SGLang engine and its processes. See `base.Engine` for the contract."""
 
     warms: ClassVar[bool] = True
-    """Whether it uses what is compiled at first use before it is ready."""
+    """Whether it warms up before it is ready: runs everything that is compiled on first use."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class SglangEngine:
         trains: bool = False,
     ) -> None:
         """
-        Create it; `start` launches it.
+        Create an engine, which `start` launches.
 
         Args:
             model: Directory of the model.
-            config: Its configuration.
+            config: Configuration of the engine.
             experiment: Settings for benchmarks and tests.
-            tensors: What `require_model` returned; None: `start` checks the model's files.
+            tensors: Result of `require_model`. None makes `start` check the model's files.
             capture_queue_bytes: Maximum size of captured states that wait to be sent.
             trains: Whether a spot trainer runs on the same device.
         """
@@ -324,7 +324,7 @@ class SglangEngine:
         return report
 
     def _largest(self, plan: EnginePlan, max_running: int) -> dict[Arm, int]:
-        """Return the number of running requests up to which each arm may be chosen."""
+        """Return the largest number of running requests at which each arm may be chosen."""
         limits, most = self.config.bandit, max_running + 1
         return {
             arm: min(plan.max_batch.get(arm, max_running), int(min(limits.below_requests(arm), most)) - 1)

@@ -1,4 +1,4 @@
-"""Decides whether an engine hangs. Pure: the evidence comes from the caller."""
+"""Detects an engine that hangs. Pure: the caller supplies the evidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,37 +18,37 @@ MIN_CPU_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSample:
-    """What Linux says about one process of the engine."""
+    """State of one engine process, as reported by Linux."""
 
     stopped: bool
-    """It is stopped, as by SIGSTOP or a debugger."""
+    """Whether it is stopped, as by SIGSTOP or a debugger."""
     cpu_s: float
     """CPU time used by all its threads since it started."""
     waits: CoreWaits
-    """How long its main thread has waited for a core."""
+    """Time that its main thread has waited for a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallSample:
-    """The engine at one moment."""
+    """State of the engine at one moment."""
 
     at_s: float
-    """Seconds in which the worker, who looks, ran on schedule."""
+    """Seconds during which the observing worker ran on schedule."""
     rounds: int
     requests: int
-    """Requests the engine has accepted and not answered."""
+    """Number of requests that the engine has accepted and not answered."""
     loading: bool
-    """Weights are being loaded, which pauses it."""
+    """Whether weights are being loaded, which pauses the engine."""
     compiling: bool = False
-    """Its scheduler compiles a function or a kernel."""
+    """Whether its scheduler is compiling a function or a kernel."""
     processes: Mapping[int, ProcessSample]
-    """By process id."""
+    """Samples by process id."""
 
 
 class StallJudge:
     """
     Args:
-        stall_s: Seconds without a round, while requests run, after which the engine hangs.
+        stall_s: Seconds without a round, while requests run, after which the engine is considered hung.
         device: `cuda` or `cpu`.
     """
 
@@ -62,16 +62,16 @@ class StallJudge:
 
     def hangs(self, sample: StallSample) -> str:
         """
-        Return why the engine hangs, or an empty string.
+        Return why the engine is considered hung, or an empty string.
 
         On a GPU, a round that does not end is a hang, even if its process spins: that is how a process waits for a
-        kernel that never ends. On a CPU, a long round computes: only a process that uses no CPU time hangs. Neither
-        is judged while it waits for a core more than it runs, and a stopped process is a hang on any device.
+        kernel that never ends. On a CPU, a long round computes: only a process that uses no CPU time hangs. Neither is
+        judged while it waits for a core more than it runs, and a stopped process is a hang on any device.
         """
         return self._stopped(sample) or self._without_round(sample)
 
     def excuse(self, sample: StallSample) -> None:
-        """Accept the time without a round until now."""
+        """Do not count the time without a round so far."""
         self._since = sample
         self._waits = {pid: WaitRecord(process.waits, sample.at_s) for pid, process in sample.processes.items()}
 
@@ -104,7 +104,7 @@ class StallJudge:
         if self._works(since, sample, elapsed_s):
             self.excuse(sample)
             return ""
-        return f"{sample.requests} requests run, and no round ended for {elapsed_s:g} s"
+        return f"{sample.requests} requests are running, and no round has ended for {elapsed_s:g} s"
 
     def _limit_s(self, sample: StallSample) -> float:
         if sample.compiling:
@@ -113,7 +113,7 @@ class StallJudge:
         return self._stall_s * (WARM_UP_FACTOR if warms_up else 1)
 
     def _works(self, since: StallSample, sample: StallSample, elapsed_s: float) -> bool:
-        """Whether a process was starved or, on a CPU, computed."""
+        """Whether a process was starved of CPU time or, on a CPU, was computing."""
         if any(waits.is_starved for waits in self._waits.values()):
             return True
         common = since.processes.keys() & sample.processes.keys()

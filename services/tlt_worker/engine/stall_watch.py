@@ -19,12 +19,12 @@ log = get_logger(__name__)
 class StallWatch:
     """
     Args:
-        judge: Decides.
+        judge: Detects hangs.
         pids: Returns the ids of the engine's processes.
-        rounds: Returns how many rounds the engine has processed.
-        requests: Returns how many requests it runs.
-        loading: Whether weights are being loaded.
-        compiling: Whether the scheduler compiles a function or a kernel.
+        rounds: Returns the number of rounds processed.
+        requests: Returns the number of running requests.
+        loading: Returns whether weights are being loaded.
+        compiling: Returns whether the scheduler is compiling a function or a kernel.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class StallWatch:
         )
 
     def _compiles(self) -> bool:
-        """Whether a child of the engine, such as a compiler of kernels, is at work."""
+        """Whether a child of the engine, such as a kernel compiler, is running."""
         working = {psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP}
         with suppress(psutil.NoSuchProcess):
             return any(
@@ -98,7 +98,7 @@ def watch_of(control: Control, link: WorkerEnd, stall_s: float | None, device: s
 
 
 async def end_of(control: Control, watch: StallWatch | None) -> str:
-    """Wait until the engine has died, and return why. One that hangs is killed, so that its requests end."""
+    """Wait until the engine has died, and return why. A hung engine is killed, so that its requests end."""
     if watch is None:
         return await control.died()
     async with asyncio.TaskGroup() as ways:
@@ -116,11 +116,11 @@ async def end_of(control: Control, watch: StallWatch | None) -> str:
 
 def process_sample(pid: int) -> ProcessSample:
     """
-    Ask Linux about a process.
+    Return a sample of a process.
 
     Raises:
         NoSuchProcess: It has exited.
-        OSError: Same.
+        OSError: It has exited, or cannot be inspected.
     """
     process = psutil.Process(pid)
     with process.oneshot():

@@ -57,8 +57,8 @@ def close_sockets() -> None:
     """
     Close every socket of this process, unsent messages included.
 
-    SGLang leaves its sockets to the garbage collector, which may collect their context first. A context waits for its
-    sockets for ever: a worker whose engine has died would hang at exit, after everything it logs.
+    SGLang leaves its sockets to the garbage collector, which may collect their context first. A context waits forever
+    for its sockets: a worker whose engine has died would hang at exit.
     """
     for found in gc.get_objects():
         # By type, since isinstance would ask objects that warn when they are touched for their __class__.

@@ -1,5 +1,5 @@
 """
-The GPUs that the CUDA driver shows to this process.
+The GPUs that the CUDA driver exposes to this process.
 
 Queries the driver directly: importing torch takes seconds, and it may be a build without CUDA.
 """
@@ -26,7 +26,7 @@ class Gpu:
 
     name: str
     memory: int
-    """Size in bytes."""
+    """Memory in bytes."""
     generation: int
     """Major compute capability: 8 for an A100, 9 for an H100."""
 
@@ -38,10 +38,10 @@ class Gpu:
 
 def named(value: str | None) -> tuple[str, ...] | None:
     """
-    Return the devices that a value of CUDA_VISIBLE_DEVICES names: indices, GPU-UUIDs or MIG-UUIDs.
+    Return the devices named by a value of CUDA_VISIBLE_DEVICES: indices, GPU-UUIDs or MIG-UUIDs.
 
-    None means that it is unset, and all devices are visible. As for the driver, the list ends at the first entry that
-    means no device, such as -1.
+    None stands for an unset variable, which makes all devices visible. As in the driver, the list ends at the first
+    entry that names no device, such as -1.
     """
     if value is None:
         return None
@@ -54,7 +54,7 @@ def named(value: str | None) -> tuple[str, ...] | None:
 
 
 def has_slices(names: tuple[str, ...] | None) -> bool:
-    """Return whether one of the named devices is a MIG slice; a process sees only the first device then."""
+    """Return whether any named device is a MIG slice. A process then sees the first device only."""
     return any(name.startswith("MIG-") for name in names or ())
 
 

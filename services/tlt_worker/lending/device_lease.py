@@ -1,7 +1,7 @@
 """
-Which lease a device has, and when it ends. Pure: times come from the caller.
+The lease of a device and its expiry. Pure: callers pass the time.
 
-A lease that has ended is not accepted again: orders that arrive late, twice or in another order change nothing.
+A lease that has ended is not accepted again, so that late, repeated or reordered orders have no effect.
 """
 
 from math import inf
@@ -26,7 +26,7 @@ class DeviceLease:
 
     @property
     def expires_at_s(self) -> float:
-        """When the current lease ends unless it is renewed; infinite without one."""
+        """Expiry of the current lease unless it is renewed; infinite without one."""
         return self._expires_at_s
 
     def offer(self, lease: Lease, now_s: float, *, wanted: bool) -> bool | None:
@@ -39,7 +39,7 @@ class DeviceLease:
             wanted: Whether the device is free and its trainer has something to learn.
 
         Returns:
-            Whether it was accepted; None: it is out of date and needs no answer.
+            Whether it was accepted; None if it is outdated and needs no answer.
         """
         if lease.epoch <= self._ended or lease.epoch < self.epoch:
             return None
@@ -50,7 +50,7 @@ class DeviceLease:
         return True
 
     def revoked_by(self, revocation: Revocation) -> bool:
-        """Note that this epoch and older ones have ended; return whether the current lease has to."""
+        """Record that this epoch and older ones have ended; return whether the current lease must end."""
         self._ended = max(self._ended, revocation.epoch)
         return self.epoch <= revocation.epoch
 

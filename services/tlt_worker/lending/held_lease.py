@@ -2,7 +2,8 @@
 Lends the device to the trainer: Start when a lease is granted, Preempt when it ends; rollouts have priority.
 
 The end of a lease is decided here, immediately and without any call: a request arrives, weights are about to change,
-the coordinator revokes the lease or stops renewing it, or the trainer dies. One task then makes the trainer comply.
+the coordinator revokes the lease or stops renewing it, or the trainer dies. A single task then makes the trainer
+comply.
 """
 
 import asyncio
@@ -35,10 +36,10 @@ class HeldLease:
     The leases of one device.
 
     Args:
-        policy: Return the directory of the served weights, and their version.
-        drafter: Return the version of the loaded drafter.
-        accept_length: Return the tokens per request and round in the engine's last rounds; 0 before the first.
-        kill: Kill a trainer process that does not answer Preempt, so that it does not keep the device.
+        policy: Returns the directory and version of the served weights.
+        drafter: Returns the version of the loaded drafter.
+        accept_length: Returns the tokens per request and round in the engine's last rounds; 0 before the first.
+        kill: Kills a trainer process that does not answer Preempt, so that it does not keep the device.
         on_change: Called when `epoch` or `progress` has changed.
     """
 
@@ -84,7 +85,7 @@ class HeldLease:
 
     @property
     def resting(self) -> bool:
-        """Whether the trainer has nothing left to learn. A policy or a drafter that it does not know is news to it."""
+        """Whether the trainer has nothing left to learn. A new policy or drafter gives it something to learn."""
         known = self._progress
         return (
             known is not None
@@ -95,12 +96,12 @@ class HeldLease:
 
     @property
     def ready(self) -> bool:
-        """Whether the trainer answers, and has not just failed to start training."""
+        """Whether the trainer responds and has not just failed to start training."""
         return self._progress is not None and asyncio.get_running_loop().time() >= self._not_before_s
 
     @property
     def unused(self) -> WorkerState:
-        """The state of devices that nothing uses."""
+        """The state of idle devices."""
         if self._progress is None:
             return WorkerState.STARTING
         is_waiting = self._activity.tenancy is Tenancy.WAITING
@@ -120,7 +121,7 @@ class HeldLease:
         """
         Accept a lease or its renewal.
 
-        A busy device and a resting trainer decline; a lease that has ended is not accepted again.
+        A busy device or a resting trainer declines. A lease that has ended is not accepted again.
         """
         wanted = not self._activity.busy and self.ready and not self.resting
         accepted = self._lease.offer(lease, asyncio.get_running_loop().time(), wanted=wanted)
@@ -131,7 +132,7 @@ class HeldLease:
             self._due.set()
 
     def revoke(self, revocation: Revocation) -> None:
-        """End the lease if its epoch is this one or older."""
+        """End the lease if its epoch is at most this one."""
         if self._lease.revoked_by(revocation):
             self._end("revoked")
 
@@ -140,7 +141,7 @@ class HeldLease:
         self._end("rollout")
 
     def retire(self) -> None:
-        """Take the device back permanently, since the worker is about to shut down, and decline further leases."""
+        """Take the device back permanently before the worker shuts down, and decline further leases."""
         self._lease.retire()
         self._end("draining")
         self._on_change()
@@ -155,7 +156,7 @@ class HeldLease:
         self._set_progress(None)
 
     async def run(self) -> Never:
-        """Apply the current lease to the trainer, until cancelled."""
+        """Apply the current lease to the trainer until cancelled."""
         while True:
             try:
                 async with asyncio.timeout_at(self._lease.expires_at_s if self.epoch else None):

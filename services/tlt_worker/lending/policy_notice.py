@@ -1,4 +1,4 @@
-"""Tells the trainer of weights once they are served, so that its next lease does not wait for them to be read."""
+"""Notifies the trainer of served weights, so that it reads them before its next lease."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class PolicyNotice:
     """
     Args:
         link: The trainer.
-        policy: Return the directory of the served weights, and their version.
+        policy: Returns the directory and version of the served weights.
     """
 
     def __init__(self, link: TrainerControl, policy: Callable[[], tuple[Path, PolicyVersion]]) -> None:
@@ -26,7 +26,7 @@ class PolicyNotice:
         self._due = asyncio.Event()
 
     def give(self) -> None:
-        """Tell it soon: weights were committed, or another trainer process answers."""
+        """Schedule a notification, because weights were committed or another trainer process responds."""
         self._due.set()
 
     async def run(self) -> Never:

@@ -1,9 +1,8 @@
 """
-Gives the devices to an RL trainer that shares them with the engine, and takes them back when it resumes.
+Releases the devices to an RL trainer that shares them with the engine, and takes them back when it resumes.
 
-Weights, KV cache and graphs of target and drafter are released, and the spot trainer's process ends, since a device has
-no other way to free all it holds. Weights stay in the host's memory meanwhile, those of the drafter too: what is
-resumed is what was released.
+Weights, KV cache and graphs of target and drafter are released, and the spot trainer's process exits, since nothing
+else frees all its memory. Weights of target and drafter are kept in host memory and restored on resume.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,9 +21,9 @@ log = get_logger(__name__)
 class ReleasedMemory:
     """
     Args:
-        changes: Keeps it apart from updates of weights and drafters.
+        changes: Lock shared with updates of weights and drafters.
         make_way: Takes the device back from the spot trainer.
-        trainer: The spot trainer's process; None: there is none.
+        trainer: The spot trainer's process; None if there is none.
         releasable: Whether the engine can release memory.
     """
 
@@ -48,32 +47,33 @@ class ReleasedMemory:
 
     @property
     def tags(self) -> frozenset[str]:
-        """What is released now, of MEMORY_TAGS."""
+        """The tags of MEMORY_TAGS that are currently released."""
         return self._tags
 
     async def release(self, tags: Iterable[str]) -> None:
         """
-        Release memory; without tags, all of it. Idempotent.
+        Release memory. Without tags, release all of it. Idempotent.
 
         Raises:
-            InvalidRequestError: A tag is unknown, requests run, or the engine keeps its memory.
+            InvalidRequestError: A tag is unknown, requests are running, or the engine keeps its memory.
             EngineError: The engine did not release it.
         """
         wanted = _known(tags)
         self._require_able()
         if self._activity.running:
             raise InvalidRequestError(
-                f"tags: {self._activity.running} requests run; accepted: the call once they have ended", field="tags"
+                f"tags: {self._activity.running} requests are running; repeat the call once they have ended",
+                field="tags",
             )
         await self._changes.do(lambda: self._release(wanted))
 
     async def resume(self, tags: Iterable[str]) -> None:
         """
-        Take memory back; without tags, all that was released. Idempotent.
+        Resume memory. Without tags, resume all released memory. Idempotent.
 
         Raises:
             InvalidRequestError: A tag is unknown.
-            EngineError: The engine did not get it back.
+            EngineError: The engine did not resume.
         """
         wanted = _known(tags)
         await self._changes.do(lambda: self._resume(wanted))
@@ -81,11 +81,11 @@ class ReleasedMemory:
     def require_weights(self) -> None:
         """
         Raises:
-            InvalidRequestError: The weights are released, so that no others can be loaded.
+            InvalidRequestError: The weights are released, so no others can be loaded.
         """
         if "weights" in self._tags:
             raise InvalidRequestError(
-                "release: the memory of the weights is released; accepted: an update once it is resumed",
+                "release: the memory of the weights is released; resume it before the update",
                 field="release",
             )
 

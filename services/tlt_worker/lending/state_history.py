@@ -1,4 +1,4 @@
-"""The latest states of a worker, for a coordinator that has not seen them. Pure: times come from the caller."""
+"""The latest states of a worker, for a coordinator that has not seen them. Pure: callers pass the time."""
 
 from collections import deque
 
@@ -12,10 +12,10 @@ class StateHistory:
         self._changes: deque[tuple[WorkerState, float]] = deque(maxlen=HISTORY_CHANGES)
 
     def changes(self, now_s: float) -> tuple[PastChange, ...]:
-        """Return the changes that are kept, oldest first."""
+        """Return the recorded changes, oldest first."""
         return tuple(PastChange(state=state, age_s=max(0.0, now_s - at_s)) for state, at_s in self._changes)
 
     def note(self, state: WorkerState, now_s: float) -> None:
-        """Note the state, on a clock that never goes back; does nothing if it has not changed."""
+        """Record the state, on a monotonic clock. Does nothing if it has not changed."""
         if not self._changes or self._changes[-1][0] is not state:
             self._changes.append((state, now_s))

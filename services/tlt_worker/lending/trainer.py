@@ -25,32 +25,32 @@ SOCKET = "trainer.sock"
 
 
 class Child(Protocol):
-    """A process that is kept alive while `run` runs."""
+    """A child process that is kept alive while `run` runs."""
 
     @property
     def problem(self) -> str:
-        """Why it exited the last time; empty: it did not, or did not say."""
+        """Why it last exited; empty if it did not or gave no reason."""
         ...
 
     @property
     def waits(self) -> CoreWaits:
-        """How long its threads have waited for a core."""
+        """Time that its threads have waited for a core."""
         ...
 
     def kill(self) -> None:
-        """Kill it; `run` restarts it."""
+        """Kill the process; `run` restarts it."""
         ...
 
     async def suspend(self) -> None:
-        """End it, and start it no more until `resume`; returns once it has ended."""
+        """Stop the process until `resume`; returns once it has exited."""
         ...
 
     def resume(self) -> None:
-        """Start it again."""
+        """Start the process again."""
         ...
 
     async def run(self, *, on_exit: Callable[[], None]) -> Never:
-        """Keep it alive until cancelled. `on_exit` is called whenever it exits by itself."""
+        """Keep the process alive until cancelled. `on_exit` is called whenever it exits by itself."""
         ...
 
 
@@ -100,7 +100,10 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
 
 
 def _drafter_of(engine: EngineConfig) -> dict[str, str]:
-    """Return which drafters to train: what the engine runs. One from its own configuration excludes a trainer."""
+    """
+    Return the drafters to train: those that the engine runs. A drafter set in the engine's configuration excludes a
+    trainer.
+    """
     found = {"drafter_architecture": str(engine.drafter_architecture or DrafterArchitecture.EAGLE)}
     if engine.draft_vocabulary is not None:
         found["draft_vocabulary"] = str(engine.draft_vocabulary)
@@ -112,7 +115,7 @@ def _drafter_of(engine: EngineConfig) -> dict[str, str]:
 
 
 def _memory_of(config: WorkerConfig, engine: EngineConfig) -> dict[str, str]:
-    """Return the limit of the trainer's memory, as the engine's plan has it. Only a GPU has one."""
+    """Return the limit of the trainer's memory from the engine's plan. Only GPUs have one."""
     device = detect()
     if device.kind == "cpu":
         return {}

@@ -31,7 +31,7 @@ class TrainerControl(Protocol):
         ...
 
     async def prepare(self, policy: Path, version: PolicyVersion) -> None:
-        """Let it read what a lease needs of these weights; returns at once."""
+        """Let the trainer read the parts of these weights that a lease needs. Returns immediately."""
         ...
 
     async def progress(self) -> TrainingProgress:

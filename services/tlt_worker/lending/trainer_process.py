@@ -1,4 +1,4 @@
-"""The spot trainer's process: started by name, restarted when it dies or hangs, never orphaned."""
+"""The spot trainer's process: started by entry point, restarted when it dies or hangs, never orphaned."""
 
 import asyncio
 import signal
@@ -44,17 +44,17 @@ class TrainerProcess:
 
     @property
     def problem(self) -> str:
-        """Why it exited the last time; empty: it did not, or did not say."""
+        """Why it last exited; empty if it did not or gave no reason."""
         return self._problem
 
     @property
     def pid(self) -> int | None:
-        """Of the process; None: there is none."""
+        """Process id; None if there is no process."""
         return self._process.pid if self._process else None
 
     @property
     def waits(self) -> CoreWaits:
-        """How long its threads have waited for a core; empty if there is no process."""
+        """Time that its threads have waited for a core; empty if there is no process."""
         return CoreWaits() if self._process is None else CoreWaits.of(self._process.pid)
 
     def kill(self) -> None:
@@ -63,7 +63,7 @@ class TrainerProcess:
             send(self._process, signal.SIGKILL)
 
     async def suspend(self) -> None:
-        """End the process, with a checkpoint, and start none until `resume`. Returns once it has exited."""
+        """Stop the process, which writes a checkpoint, until `resume`. Returns once it has exited."""
         self._wanted.clear()
         if self._process is not None:
             await end(self._process, STOP_S)
@@ -109,14 +109,14 @@ class TrainerProcess:
 
 class TrainerWatch:
     """
-    Kills a trainer that does not answer, unless it gets no core to answer on.
+    Kills a trainer that does not respond, unless it is starved of CPU time.
 
     A trainer that starts is not judged until it has answered once: on a busy machine its imports take minutes.
 
     Args:
         answers: Whether the last call to the trainer was answered.
-        kill: Kills its process, which is restarted.
-        waits: Returns how long its threads have waited for a core.
+        kill: Kills the trainer's process, which is restarted.
+        waits: Returns the time that its threads have waited for a core.
         limit_s: Seconds without an answer, counted while this process ran on schedule; None never kills it.
     """
 

@@ -1,4 +1,4 @@
-"""What ended SGLang's scheduler: it logs its exception and says nothing of it to the process that launched it."""
+"""Keeps the error that ended SGLang's scheduler, which logs it without reporting it to its parent process."""
 
 import logging
 from pathlib import Path
@@ -9,24 +9,24 @@ _MARK = "hit an exception"
 
 
 class FailureNote(logging.Handler):
-    """Keeps the last line of a scheduler's traceback in a file. Of several ranks, the first one's."""
+    """Writes the last line of a scheduler's traceback to a file. With several ranks, the first one's is kept."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note a record if it is the scheduler's last."""
+        """Keep the record if it reports the scheduler's end."""
         lines = [line.strip() for line in record.getMessage().splitlines() if line.strip()]
         if _MARK in record.getMessage() and not self._path.exists():
             self._path.write_text(lines[-1])
 
 
 def note_failure(path: Path) -> None:
-    """Note what ends the scheduler of this process. SGLang replaces the handlers of the root logger only."""
+    """Keep the error that ends the scheduler of this process. SGLang replaces the handlers of the root logger only."""
     logging.getLogger(_LOGGER).addHandler(FailureNote(path))
 
 
 def read_failure(path: Path) -> str:
-    """Return what ended the scheduler; empty: it did not say, as when the system killed it."""
+    """Return the error that ended the scheduler; empty if it left none, for example if the system killed it."""
     return path.read_text().strip() if path.is_file() else ""

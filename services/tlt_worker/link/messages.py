@@ -26,14 +26,14 @@ class StartReport:
     max_running: int
     max_total_tokens: int
     gib: dict[str, float] = field(default_factory=dict)
-    """Memory held on rank 0's GPU, by the plan's names; empty on a CPU."""
+    """Memory held on rank 0's GPU, by row of the plan; empty on a CPU."""
     drafter_bytes: int = 0
-    """Of the drafter's own weights on rank 0 when the KV cache was sized."""
+    """Bytes of the drafter's own weights on rank 0 when the KV cache was sized."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForceArms:
-    """Use these arms in turn, one per round; without names, let the bandit choose again."""
+    """Use these arms in turn, one per round. Without names, return the choice to the bandit."""
 
     names: tuple[str, ...]
 
@@ -53,8 +53,8 @@ class PolicyLoaded:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warming:
     """
-    The engine's warm-up begins or ends. Until it ends every arm runs, also without a drafter or what it would find, and
-    no round is recorded.
+    The engine's warm-up begins or ends. Until it ends, every arm runs, even without a drafter or found drafts, and
+    rounds are not recorded.
     """
 
     on: bool
@@ -62,7 +62,7 @@ class Warming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """What the scheduler dropped since the previous message of this type, because the link was full."""
+    """Counts of messages dropped since the previous message of this type, because the link was full."""
 
     frames: int
     windows: int
@@ -86,7 +86,7 @@ def pack(message: Up | Down) -> list[bytes]:
 
 
 def unpack(parts: list[bytes]) -> Up | Down:
-    """Decode what `pack` returned."""
+    """Decode the output of `pack`."""
     tag, body = parts
     if tag == _FRAME:
         return codec.read(body)

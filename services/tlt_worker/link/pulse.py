@@ -1,4 +1,4 @@
-"""Counters in shared memory: the sign of life of the scheduler process."""
+"""Counters in shared memory that show the scheduler process is alive."""
 
 import mmap
 import struct
@@ -10,7 +10,7 @@ _COUNTS = struct.Struct("=QQQ")
 
 class Pulse:
     """
-    The file both ends map. Counting costs a fraction of a microsecond and never blocks, unlike a message.
+    The file that both ends map. Counting takes a fraction of a microsecond and never blocks, unlike a message.
 
     The worker creates the file before the engine starts; only rank 0 counts.
     """
@@ -27,26 +27,30 @@ class Pulse:
 
     @property
     def compiled(self) -> int:
-        """Functions and kernels compiled since the engine started, or begun to be."""
+        """Functions and kernels whose compilation has started since the engine started."""
         return self._read()[1]
 
     @property
     def compiling(self) -> bool:
-        """Whether one is being compiled."""
+        """Whether a function or kernel is being compiled."""
         return bool(self._read()[2])
 
     def beat(self) -> None:
-        """Count one round. Whatever compiled before it is done, or failed."""
+        """Count one round. Compilations that started earlier are done or have failed."""
         rounds, compiled, _ = self._read()
         _COUNTS.pack_into(self._memory, 0, rounds + 1, compiled, 0)
 
     def compile_begins(self) -> None:
-        """Count a function or kernel that is compiled from now on."""
+        """Count a function or kernel whose compilation starts."""
         rounds, compiled, _ = self._read()
         _COUNTS.pack_into(self._memory, 0, rounds, compiled + 1, 1)
 
     def compile_ends(self) -> None:
-        """Say that nothing is being compiled; one inside another ends both, which the next one corrects."""
+        """
+        Record that nothing is being compiled.
+
+        A nested compilation ends the outer one, too, until the next starts.
+        """
         rounds, compiled, _ = self._read()
         _COUNTS.pack_into(self._memory, 0, rounds, compiled, 0)
 

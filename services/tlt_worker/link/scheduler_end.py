@@ -1,4 +1,4 @@
-"""The scheduler process's end of the link. It never blocks: what does not fit is dropped and counted."""
+"""The scheduler process's end of the link. It never blocks: messages that do not fit are dropped and counted."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ class SchedulerEnd:
 
     settings: LinkSettings
     dropped: Dropped = NOTHING_DROPPED
-    """What was dropped since the worker last received this count."""
+    """Counts of messages dropped since the worker last received them."""
     _pulse: Pulse = field(init=False)
     _up: Any = field(init=False)
     _down: Any = field(init=False)
@@ -40,16 +40,17 @@ class SchedulerEnd:
         self._pulse.beat()
 
     def compile_begins(self) -> None:
-        """Count a function or kernel that is compiled from now on."""
+        """Count a function or kernel whose compilation starts."""
         self._pulse.compile_begins()
 
     def compile_ends(self) -> None:
-        """Say that nothing is being compiled."""
+        """Record that nothing is being compiled."""
         self._pulse.compile_ends()
 
     def send(self, message: Up) -> bool:
-        """Send a message, or drop and count it if the worker does not keep up. Return whether it was sent. The count
-        follows once there is space again.
+        """
+        Send a message, or drop and count it if the link is full. Return whether it was sent. The count is sent once
+        there is space again.
         """
         if not self._sent(message):
             self.dropped = Dropped(

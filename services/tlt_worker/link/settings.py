@@ -28,7 +28,7 @@ time."""
 
 
 class LinkSettings(Frozen):
-    """The engine's configuration, and what is known only at launch."""
+    """The engine's configuration, and values that are known only at launch."""
 
     directory: str
     """Directory of both sockets."""
@@ -37,15 +37,15 @@ class LinkSettings(Frozen):
     engine: EngineConfig = EngineConfig()
     experiment: Experiment = NONE
     architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
-    """Of the drafters that it serves."""
+    """Architecture of the served drafters."""
     layers: tuple[int, ...] = ()
-    """Layers of the target that the drafter reads; empty for EAGLE, which reads the last state."""
+    """Layers of the target that the drafter reads; empty for EAGLE, which reads the last hidden state."""
     backlog_bytes: int = BACKLOG_BYTES
     """Memory for hidden states that the drafter has not processed yet, in bytes."""
     graph_sizes: dict[str, dict[str, tuple[int, ...]]] = Field(default_factory=dict)
     """Batch sizes of CUDA graphs to capture, by arm name and stage; empty on a CPU."""
     fits_upto: dict[str, int] = Field(default_factory=dict)
-    """Largest batch size at which an arm's workspace fits, by arm name; arms that are not listed always fit."""
+    """Largest batch size at which an arm's workspace fits, by arm name. Arms that are not listed always fit."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -69,7 +69,7 @@ class LinkSettings(Frozen):
 
     @property
     def failure(self) -> Path:
-        """File of the error that ended the scheduler, if one did."""
+        """File with the error that ended the scheduler, if any."""
         return Path(self.directory) / "failure"
 
     def to_json(self) -> str:
@@ -82,5 +82,5 @@ class LinkSettings(Frozen):
 
     @classmethod
     def from_json(cls, text: str) -> "LinkSettings":
-        """Decode what `to_json` returned."""
+        """Decode the output of `to_json`."""
         return cls.model_validate_json(text)

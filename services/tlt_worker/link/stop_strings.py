@@ -17,18 +17,18 @@ class StopStrings:
 
     strings: tuple[str, ...]
     min_tokens: int
-    """Response tokens that none of them ends."""
+    """Number of initial response tokens that no stop string can end."""
     tokenizer: str
     """Path of the model's tokenizer.json."""
 
     @classmethod
     def packed(cls, sampling: SamplingParams, model: Path) -> list[Any] | None:
-        """Encode those of a request to a model for SGLang's custom parameters; None if it has none."""
+        """Encode a request's stop strings for SGLang's custom parameters; None if it has none."""
         return [list(sampling.stop), sampling.min_new_tokens, str(model / TOKENIZER)] if sampling.stop else None
 
     @classmethod
     def of(cls, request: Any) -> "StopStrings | None":
-        """Return the stop strings of one of SGLang's requests; None if it has none."""
+        """Return the stop strings of an SGLang request; None if it has none."""
         custom: Mapping[str, Any] = request.sampling_params.custom_params or {}
         if not (found := custom.get("tlt_stop")):
             return None

@@ -18,7 +18,7 @@ class WorkerEnd:
 
     settings: LinkSettings
     pulse: Pulse = field(init=False)
-    """Rounds of the engine."""
+    """Counters of the engine's rounds."""
     socket_up: Any = field(init=False)
     _down: Any = field(init=False)
 

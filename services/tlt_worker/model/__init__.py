@@ -1,1 +1,1 @@
-"""Which checkpoints an engine can run, told from their files before anything is launched. Needs no torch."""
+"""Checks from files which checkpoints an engine can run, before anything is launched. Needs no torch."""

@@ -1,8 +1,8 @@
 """
-The table of model families that are served, and what each of them can do. Pure.
+The table of supported model families and their features. Pure.
 
-The start-up check, the memory plan, `make families` and docs/models.md read it; a family that is not in it is refused,
-unless `engine.allow_unlisted` is set.
+The start-up check, the memory plan, `make families` and docs/models.md read it; families that are not in it are
+refused, unless `engine.allow_unlisted` is set.
 """
 
 from collections.abc import Mapping
@@ -30,25 +30,25 @@ class Experts:
     """The mixture of experts in a family's layers: keys of config.json, and names within a layer."""
 
     count: tuple[str, ...]
-    """Keys for the number of routed experts; a configuration has one of them."""
+    """Alternative keys for the number of routed experts; a configuration has one of them."""
     inner: str
     """Key for the intermediate size of an expert."""
     router: str
     """Name of the router's weight, [experts, hidden], without `.weight`."""
     is_router_biased: bool = False
     correction: str = ""
-    """Name of a bias of the router's choice, which no gradient reaches; empty: there is none."""
+    """Name of a bias on the router's choice that is not trained by gradients; empty if there is none."""
     prefix: str = "mlp.experts"
     spelling: Spelling = Spelling.SEPARATE
     shared: str = ""
-    """Key for the number of experts that see every token; empty: there are none."""
+    """Key for the number of shared experts, which process every token; empty if there are none."""
     first_dense: str = ""
-    """Key for the number of dense layers before the first one with experts; empty: it has none."""
+    """Key for the number of dense layers before the first layer with experts; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A row of the table: what distinguishes a family of decoders from another, and what is supported."""
+    """A row of the table: the properties of a family of decoders and its supported features."""
 
     title: str
     architecture: str
@@ -58,28 +58,28 @@ class Family:
     models: str
     """Models of this family, for the documentation."""
     always_biased: bool = False
-    """Whether queries, keys and values have biases in any case."""
+    """Whether queries, keys and values always have biases."""
     is_output_biased: bool = True
     """Whether `attention_bias` adds a bias to the attention's output, too."""
     sizes_heads: bool = True
-    """Whether SGLang follows a `head_dim` that is not the share of a head in `hidden_size`."""
+    """Whether SGLang supports a `head_dim` other than hidden_size / heads."""
     norms_heads: bool | str = False
-    """Whether queries and keys are normed, or the key that says so."""
+    """Whether queries and keys are normalized, or the key that determines it."""
     experts: Experts | None = None
     own_drafter: str = ""
-    """Key for the number of layers behind the last one, which predict several tokens (MTP): the checkpoint's head."""
+    """Key for the number of layers after the last one that predict further tokens (MTP): the checkpoint's own head."""
     has_sinks: bool = False
-    """Whether each attention head has a sink."""
+    """Whether each attention head has an attention sink."""
     slides: bool = False
-    """Whether SGLang attends to the windows that `layer_types` names."""
+    """Whether SGLang supports the windows that `layer_types` names."""
     turns_part: bool = False
-    """Whether SGLang rotates the part of each head that `partial_rotary_factor` says."""
+    """Whether SGLang supports `partial_rotary_factor`."""
     states: tuple[str, ...] = ()
-    """Sizes that config.json must state, since transformers' defaults for them depend on the family."""
+    """Sizes that config.json must specify, since transformers' defaults depend on the family."""
     tried: tuple[str, ...] = ()
-    """Keys of config.json, besides those of every family, whose values SGLang follows; `make families` tries two."""
+    """Additional keys of config.json whose values SGLang follows; `make families` tries two values of each."""
     fixed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Keys that SGLang or transformers ignores, with the values that both compute with."""
+    """Keys that SGLang or transformers ignores, with the values that both assume."""
     wide_workspace: bool = False
     """Whether SGLang gives its attention FlashInfer's larger workspace."""
     drafters: tuple[DrafterArchitecture, ...] = (
@@ -87,11 +87,11 @@ class Family:
         DrafterArchitecture.EAGLE3,
         DrafterArchitecture.BLOCK,
     )
-    """Kinds of drafters that are served, and trained by the spot trainer."""
+    """Kinds of drafters that can be served and trained."""
     draws_trees: bool = True
-    """Whether trees are verified exactly: SGLang counts a window in cache rows, among which a tree's branches lie."""
+    """Whether trees are verified exactly. SGLang counts a window in cache rows, which include a tree's branches."""
     note: str = ""
-    """What is not supported, or not checked on a CPU, and why; for the documentation."""
+    """Limitations, or what is not tested on a CPU and why; for the documentation."""
 
 
 _ROWS = (
@@ -224,7 +224,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType({row.architecture: row for row
 
 
 def listed(config: Json) -> Family | None:
-    """Return the row of a model's `config.json`; None: it is not in the table."""
+    """Return the row of a model's `config.json`, or None if it is not in the table."""
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and len(names) == 1 else None
     family = FAMILIES.get(name) if isinstance(name, str) else None
@@ -232,7 +232,7 @@ def listed(config: Json) -> Family | None:
 
 
 def head_size(config: Json) -> int:
-    """Return the elements of an attention head."""
+    """Return the size of an attention head."""
     return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
@@ -242,7 +242,7 @@ def kv_heads(config: Json) -> int:
 
 
 def expert_count(config: Json, experts: Experts) -> Any:
-    """Return the number of routed experts that config.json states; None: it states none."""
+    """Return the number of routed experts in config.json, or None if it has none."""
     return next((config[name] for name in experts.count if config.get(name) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Whether the files of a model are complete: every tensor of its config.json, with its shape."""
+"""Checks that a model's files are complete: every tensor of its config.json, with its shape."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +19,10 @@ _TOKENIZER = "tokenizer.json"
 
 def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
     """
-    Check everything about a model that its files tell; return its tensors. Reads the values of a tied head only.
+    Check a model by its files; return its tensors. Reads values of a tied head only.
 
     Raises:
-        ConfigError: An engine cannot run it; the message says why, and what is accepted.
+        ConfigError: An engine cannot run it; the message says why and what is accepted.
     """
     config = read_config(directory)
     family = require_runnable(config, engine)
@@ -39,7 +39,7 @@ def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
         if more := unexpected(tensors.headers, expected, config, family):
             raise _refused(
                 directory,
-                f"has {len(more)} tensors that its config.json has not, first {more[0]} of shape "
+                f"has {len(more)} tensors that are not in its config.json, first {more[0]} of shape "
                 f"{list(tensors.headers[more[0]].shape)}",
             )
     tensors.require_startable(directory)
@@ -69,7 +69,7 @@ def _require_tensors(
 
 
 def _require_tokenizer(directory: Path, vocab_size: int) -> None:
-    """Check that the tokenizer can be one of this model. Tokens that were only added need no embedding until used."""
+    """Check that the tokenizer can belong to this model. Added tokens need no embedding until they are used."""
     path = directory / _TOKENIZER
     if not path.is_file():
         return

@@ -1,8 +1,8 @@
 """
-Which keys of a config.json are known to mean the same to SGLang and to transformers. Pure.
+Keys of a config.json with the same meaning in SGLang and transformers. Pure.
 
-A key is tried (`make families` compares log-probabilities under two values of it), accepted with some values only, or
-says nothing about what a model computes. All others are refused by name: an engine that ignores one serves garbage.
+A key is either tested (`make families` compares log-probabilities under two values), accepted with certain values only,
+or irrelevant to the computation. All others are refused by name: an engine that ignores one serves garbage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ _FIXED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
 
 
 def unknown_keys(config: Mapping[str, Any], family: Family) -> Iterator[str]:
-    """Yield why keys of a listed model's config.json are refused."""
+    """Yield the reason for each key of a listed model's config.json that is refused."""
     fixed = {**_FIXED, **family.fixed}
     known = TRIED | _CHECKED | INFORMATIVE | frozenset(family.tried)
     for name, value in config.items():
@@ -64,7 +64,7 @@ def unknown_keys(config: Mapping[str, Any], family: Family) -> Iterator[str]:
                 )
         elif name not in known and not name.startswith("_") and not _asks_nothing(value):
             yield (
-                f"its {name} is {value!r}, a key that nobody has tried with {family.architecture} in SGLang; accepted: "
+                f"its {name} is {value!r}, a key not tested with {family.architecture} in SGLang; accepted: "
                 "a config.json without it, if it does not change what the model computes"
             )
 

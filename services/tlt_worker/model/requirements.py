@@ -1,4 +1,4 @@
-"""Whether an engine can run a model, told from its config.json. Pure."""
+"""Checks whether an engine can run a model, from its config.json. Pure."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -30,7 +30,7 @@ ACCEPTED = f"a {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
 
 
 class _Stated(BaseModel):
-    """Types of the other keys that transformers reads; it refuses a config.json with others, at the engine's start."""
+    """Types of the other keys that transformers reads. With other types it would fail when the engine starts."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -83,7 +83,7 @@ def family_of(config: Json) -> Family:
     Return the family of a model.
 
     Raises:
-        ConfigError: It is not in the table; the message says what the model is instead, and what is accepted.
+        ConfigError: It is not in the table; the message describes the model and what is accepted.
     """
     if (method := quantisation(config)) is not None:
         way = _UNQUANTISED.get(method, "such as the one it was made from")
@@ -99,7 +99,7 @@ def family_of(config: Json) -> Family:
 
 
 def quantisation(config: Json) -> str | None:
-    """Return the method a model is quantised with; None: it is not."""
+    """Return the quantization method of a model, or None."""
     for key in _QUANTISED:
         if block := config.get(key):
             known = block if isinstance(block, dict) else {}
@@ -109,12 +109,14 @@ def quantisation(config: Json) -> str | None:
 
 def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
     """
-    Check that an engine can run a model with this config.json; return its family.
+    Check that an engine can run a model with this config.json. Return its family, or None for a model without one,
+    which `engine.allow_unlisted` accepts.
 
     None: it is in none, and `engine.allow_unlisted` accepts that.
 
     Raises:
-        ConfigError: It cannot, or would not compute what transformers does; the message says why and what is accepted.
+        ConfigError: It cannot run it, or would compute something other than transformers; the message says why and what
+            is accepted.
     """
     if engine.allow_unlisted and listed(config) is None and quantisation(config) is None:
         for reason in _sizes(config, ()):
@@ -132,7 +134,7 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
 
 
 def max_context(config: Json) -> int:
-    """Return the longest context a model has positions for, in tokens."""
+    """Return the maximum context length of a model, in tokens."""
     rope, positions = rope_parameters(config), int(config["max_position_embeddings"])
     original = rope.get("original_max_position_embeddings", positions)
     return max(positions, int(original * rope["factor"])) if rope["rope_type"] in {"yarn", "linear"} else positions
@@ -182,7 +184,7 @@ def _sizes(config: Json, states: tuple[str, ...]) -> Iterator[str]:
 
 
 def _rest(config: Json, family: Family, context: int | None) -> Iterator[Iterator[str]]:
-    """Yield the checks of what has the right types and sizes."""
+    """Yield the remaining violations, once types and sizes are valid."""
     if family.experts is not None:
         yield _experts(config, family.experts)
     yield _heads(config, family)
@@ -201,7 +203,7 @@ def _experts(config: Json, experts: Experts) -> Iterator[str]:
         yield f"num_experts_per_tok in its config.json is {chosen!r}; accepted: 1 to {count}, the experts of a layer"
     if config.get("experts_per_token") not in {None, chosen}:
         named = config["experts_per_token"]
-        yield f"experts_per_token in its config.json is {named!r}; accepted: {chosen}, as another key of it says"
+        yield f"experts_per_token in its config.json is {named!r}; accepted: {chosen}, to match its other key"
     groups, used = config.get("n_group") or 1, config.get("topk_group") or 1
     if count % groups or used > groups or chosen > used * (count // groups):
         yield (
@@ -210,7 +212,7 @@ def _experts(config: Json, experts: Experts) -> Iterator[str]:
         )
     for name in experts.count:
         if config.get(name) not in {None, count}:
-            yield f"{name} in its config.json is {config[name]!r}; accepted: {count}, as another key of it says"
+            yield f"{name} in its config.json is {config[name]!r}; accepted: {count}, to match its other key"
     if not sparse_layers(config, experts):
         yield "none of its layers has experts; accepted: at least one"
 
@@ -249,7 +251,7 @@ def _positions(config: Json, family: Family, context: int | None) -> Iterator[st
 
 
 def _slides(config: Json, context: int) -> bool:
-    """Return whether layers see a window that is smaller than the context."""
+    """Return whether any layer has a window smaller than the context."""
     types = config.get("layer_types")
     if isinstance(types, list) and types:
         slides = any(kind != "full_attention" for kind in types)

@@ -1,4 +1,4 @@
-"""The experts that tokens were routed to, as SGLang returns them, checked and packed. Pure."""
+"""Routed experts of tokens as SGLang returns them, validated and packed. Pure."""
 
 import base64
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ _BYTE = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """What a model routes: the form of a token's row."""
+    """Format of a token's routed experts in a model."""
 
     layers: int
-    """All layers, as in SGLang's rows."""
+    """Number of layers in SGLang's rows, including dense ones."""
     top_k: int
     experts: int
     sparse: tuple[int, ...]
@@ -28,7 +28,7 @@ class Routing:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Routing | None":
-        """Return that of a model, given its config.json; None: the table has no such mixture of experts."""
+        """Return the routing of a model with this config.json, or None if the table has no such mixture of experts."""
         family = listed(config)
         if family is None or family.experts is None:
             return None
@@ -41,20 +41,20 @@ class Routing:
 
     @property
     def dtype(self) -> str:
-        """Type of an element, as `RoutedExperts` names it."""
+        """Element type, as `RoutedExperts` names it."""
         return "U8" if self.experts <= _BYTE else "I32"
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a token's row."""
+        """Bytes of one token's row."""
         return self.layers * self.top_k * (1 if self.dtype == "U8" else 4)
 
     def packed(self, encoded: str | None, *, first: int, tokens: int) -> RoutedExperts:
         """
-        Return SGLang's rows, which are base64 of int32.
+        Validate and pack SGLang's rows, which are base64-encoded int32.
 
-        An expert occurs once in a row. SGLang's buffers begin as zeros, and kernels that choose experts by themselves
-        do not write them, so a repeated one means that the rows are none of these tokens.
+        An expert occurs once per row. SGLang's buffers start as zeros, and kernels that choose experts themselves do
+        not write to them, so a repeated expert means that the rows were not recorded.
 
         Args:
             encoded: SGLang's `meta_info.routed_experts`.
@@ -62,7 +62,7 @@ class Routing:
             tokens: Number of rows there must be.
 
         Raises:
-            RequestFailedError: These are not the rows of so many tokens of this model.
+            RequestFailedError: The rows do not belong to this many tokens of this model.
         """
         rows = np.frombuffer(base64.b64decode(encoded or ""), "<i4")
         if encoded is None or rows.size != tokens * self.layers * self.top_k:

@@ -1,4 +1,4 @@
-"""The tensors of a model: every name and shape, told from its config.json. Pure."""
+"""Names and shapes of a model's tensors, derived from its config.json. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _LAYERS, _DERIVED = "model.layers.", ".rotary_emb."
 
 
 def expected_tensors(config: Json, family: Family) -> Shapes:
-    """Return the shape of every tensor a model of this config.json has, by its name in transformers."""
+    """Return the shape of every tensor of a model with this config.json, by its name in transformers."""
     hidden, whole = config["hidden_size"], (config["vocab_size"], config["hidden_size"])
     attention, dense = _attention(config, family), _mlp("mlp", config["intermediate_size"], hidden)
     sparse = {} if family.experts is None else _experts(config, family.experts)
@@ -25,7 +25,7 @@ def expected_tensors(config: Json, family: Family) -> Shapes:
 
 
 def unexpected(names: Iterable[str], expected: Shapes, config: Json, family: Family) -> list[str]:
-    """Return the tensors of layers that a model of this config.json has not, in the order given."""
+    """Return, in the given order, the tensors of layers that a model with this config.json lacks."""
     first = config["num_hidden_layers"]
     own = range(first, first + int(config.get(family.own_drafter) or 0)) if family.own_drafter else ()
     skipped = tuple(f"{_LAYERS}{number}." for number in own)

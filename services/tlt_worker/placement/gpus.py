@@ -1,4 +1,4 @@
-"""The GPUs of a worker, as assigned by Ray."""
+"""The GPUs that Ray assigns to a worker."""
 
 import os
 
@@ -8,14 +8,14 @@ from tlt_worker.hardware.cuda import VISIBLE, gpus
 
 def claim(assigned: int) -> None:
     """
-    Leave only the assigned GPUs visible to this process and its future children, the engine and the spot trainer.
+    Hide all but the assigned GPUs from this process and its future children, the engine and the spot trainer.
 
     Args:
         assigned: Number of GPUs that Ray assigned; it names them in CUDA_VISIBLE_DEVICES.
 
     Raises:
-        ConfigError: The CUDA driver does not find exactly those. An engine must neither run on a CPU instead nor on a
-            GPU of another worker.
+        ConfigError: The CUDA driver does not find exactly the assigned GPUs. An engine must neither run on a CPU
+            instead nor on a GPU of another worker.
     """
     if not assigned:
         # Ray may leave the variable unset for a replica without GPUs; every engine would then use the first GPU.

@@ -27,7 +27,7 @@ def leave(head: str, address: str, within_s: float) -> bool:
     Args:
         head: host:port of Ray's head.
         address: Address of this pod.
-        within_s: Time limit, after which Ray leaves the node in any case. Must not exceed Serve's graceful shutdown
+        within_s: Timeout, after which Ray leaves the node in any case. Must not exceed Serve's graceful shutdown
             timeout of a replica, or Serve would start a replacement first.
 
     Returns:

@@ -70,16 +70,16 @@ class FleetSpec(Frozen):
 
     @property
     def failures(self) -> Path:
-        """Directory of the reasons why replicas did not start, or ended by themselves, one file per rank."""
+        """Directory of failure reasons, one file per rank of a replica that did not start or ended by itself."""
         return self.directory / "failures"
 
     def note_failure(self, rank: int, reason: str) -> None:
-        """Keep the reason why the replica with this rank failed; whoever runs the fleet polls for it."""
+        """Record why the replica with this rank failed, for the process that runs the fleet."""
         self.failures.mkdir(parents=True, exist_ok=True)
         write_whole(self.failures / str(rank), reason.encode())
 
     def failure(self) -> str:
-        """Return why replicas failed, as one line; empty: none of them said."""
+        """Return why replicas failed, on one line; empty if none gave a reason."""
         noted = sorted(
             (path for path in self.failures.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name)
         )
@@ -89,7 +89,7 @@ class FleetSpec(Frozen):
         return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
     def last_lines(self) -> str:
-        """Return the last line of each replica's log, to append to a reason; empty: there is none."""
+        """Return the last line of each replica's log, to append to a reason; empty if there is none."""
         told = [
             f"{path.stem}: {written.splitlines()[-1].strip()}"
             for path in map(self.log_file, range(self.replicas))

@@ -1,4 +1,4 @@
-"""A Ray instance of our own, on this machine."""
+"""A private Ray instance on this machine."""
 
 import logging
 import os
@@ -16,10 +16,10 @@ OBJECT_STORE_BYTES = 80 * 2**20
 
 def start_ray(spec: FleetSpec, *, init: Callable[..., object] = ray.init) -> None:
     """
-    Start our own Ray instance, or exit with os.EX_TEMPFAIL.
+    Start a private Ray instance, or exit with os.EX_TEMPFAIL.
 
-    Ray gives its node 30 s to start, which a busy machine exceeds. Another attempt needs a new process: in this one the
-    parts of the first would still run.
+    Ray gives its node 30 s to start, which a busy machine exceeds. A retry needs a new process, since parts of the
+    first attempt would still run in this one.
     """
     try:
         init(

@@ -62,7 +62,7 @@ class PodsSpec(Frozen):
         return self.config(rank)
 
     def note_failure(self, rank: int, reason: str) -> None:
-        """Do nothing: Serve shows the reason in the status of the RayService."""
+        """Do nothing: Serve reports the reason in the status of the RayService."""
 
     def log_file(self, rank: int) -> Path | None:
         """Return the log file of the replica with this rank; None means Ray's own log files."""

@@ -100,14 +100,14 @@ class WorkerReplica:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a worker did not start: the first error of a group, with its type unless it is one of the suite's."""
+    """Return why a worker did not start: the first error of a group, with its type unless it is a TltError."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error.message if isinstance(error, TltError) else f"{type(error).__name__}: {error}"
 
 
 def _report(spec: FleetSpec | PodsSpec, rank: int, life: asyncio.Task[None]) -> None:
-    """Log and note why a worker has ended: Serve's logs name the group of errors, but none of them."""
+    """Log and record why a worker ended: Serve's logs show the group of errors without its members."""
     if not life.cancelled() and (error := life.exception()) is not None:
         log.error("worker_ended", exc_info=error)
         spec.note_failure(rank, reason_of(error))
@@ -170,7 +170,7 @@ def write_to(path: Path) -> None:
 
 
 def run(spec: FleetSpec) -> Never:
-    """Serve the workers on our own Ray instance until SIGTERM. Exit with 1 as soon as one of them does not start."""
+    """Serve the workers on a private Ray instance until SIGTERM. Exit with 1 as soon as one of them fails to start."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     shutil.rmtree(spec.failures, ignore_errors=True)  # of an earlier start
@@ -199,7 +199,7 @@ def run(spec: FleetSpec) -> Never:
 
 
 def failure_before_serving(spec: FleetSpec, status: Callable[[], ApplicationStatusOverview]) -> str:
-    """Wait until all workers serve, or one of them did not start; return why it did not, or an empty string."""
+    """Wait until all workers serve or one fails to start. Return why it failed, or an empty string."""
     while True:
         now = status()
         if now.status is ApplicationStatus.RUNNING:
@@ -215,7 +215,7 @@ def failure_before_serving(spec: FleetSpec, status: Callable[[], ApplicationStat
 
 
 def brief(message: str) -> str:
-    """Return what Ray says of a process that ended, without its advice and its addresses."""
+    """Return Ray's message about a process that ended, without its advice and addresses."""
     if found := re.search(r"Worker exit detail: ([^.]*)", message):
         return found[1]
     return message.rpartition("Error:")[2].strip().split("\n")[-1]

@@ -1,5 +1,5 @@
 """
-Requests of gateways on this worker: run, streamed, kept for a while if their gateway is lost.
+Gateways' requests on this worker: runs and streams them, and keeps responses of lost gateways for a while.
 
 `Worker` assembles them.
 """

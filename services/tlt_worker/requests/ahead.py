@@ -1,13 +1,12 @@
 """
-Responses to announced prompts, generated ahead while the device is lent, and thrown away. Responses of an earlier run
-are computed in the same way (`startup`).
+Generates responses to announced prompts ahead of time while the device is lent, and discards them. Responses of an
+earlier run are computed in the same way (`startup`).
 
-Their states are training data of the very prompts to come, and their text is what n-gram arms find. Nobody receives
-them: they are no samples, whatever the policy does meanwhile.
+Their states are training data for exactly the upcoming prompts, and n-gram arms draft from their text. Nobody receives
+them: they are not samples, however the policy changes.
 
 They run under a lease only, so the ledger counts their time as training, and end with it: a request or new weights end
-the lease before the engine receives them, and nothing waits for what ran ahead but the round in progress, which is kept
-short.
+the lease before they reach the engine and wait only for the round in progress, which is kept short.
 """
 
 import asyncio
@@ -44,9 +43,9 @@ class _Announced:
     """Announced prompts of one owner."""
 
     prompts: deque[tuple[Prompt, int]] = field(default_factory=deque)
-    """With the number of responses to each that were not generated yet."""
+    """Prompts with the number of responses still to generate."""
     tokens: int = 0
-    """Of the prompts; grows only."""
+    """Total tokens of the prompts; never decreases."""
 
     def add(self, prompt: Prompt, samples: int) -> None:
         self.prompts.append((prompt, samples))
@@ -65,8 +64,8 @@ class Ahead:
     The announced prompts of one worker.
 
     Args:
-        places: How many requests the engine decodes at a time.
-        policy_version: The served version. What was announced under another one is dropped: its time is over.
+        places: Maximum number of requests that the engine decodes at a time.
+        policy_version: Returns the served version. Announcements made under another version are dropped.
     """
 
     def __init__(
@@ -89,14 +88,14 @@ class Ahead:
 
     @property
     def waiting(self) -> int:
-        """Number of responses that were not generated yet."""
+        """Number of responses still to generate."""
         return sum(left for announced in self._announced.values() for _, left in announced.prompts)
 
     def announce(self, owner: str, prompts: Iterable[Prompt], samples: int = 1, *, limited: bool = True) -> None:
         """
-        Generate responses to these prompts ahead, so many to each, instead of those that the owner announced before.
+        Replace the owner's announced prompts, each with a number of responses to generate.
 
-        If `limited`, only the first prompts are kept of more than `OWNER_TOKENS`.
+        If `limited`, only the first prompts with at most `OWNER_TOKENS` tokens together are kept.
         """
         if self._version != self._policy_version():
             self._announced.clear()
@@ -117,7 +116,7 @@ class Ahead:
         self._due.set()
 
     async def run(self) -> Never:
-        """Generate whenever the device is lent, until cancelled."""
+        """Generate responses whenever the device is lent, until cancelled."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -140,14 +139,14 @@ class Ahead:
             self._running.end()
 
     def _begin(self, parts: asyncio.TaskGroup) -> None:
-        """Begin as many responses as there is room for."""
+        """Start as many responses as there is room for."""
         while self._may_run and self._pace.room > 0 and (prompt := self._next()) is not None:
             self._underway[prompt.request_id] = prompt
             self._pace.begin(prompt.request_id)
             parts.create_task(self._answer(prompt, parts), name=prompt.request_id)
 
     async def _answer(self, prompt: Prompt, parts: asyncio.TaskGroup) -> None:
-        """Generate one response, and let others follow."""
+        """Generate one response and start the next ones."""
         loop = asyncio.get_running_loop()
         try:
             async for chunk in self._engine.generate(prompt):
@@ -161,7 +160,7 @@ class Ahead:
         self._begin(parts)
 
     def _next(self) -> Prompt | None:
-        """Return the next prompt, of the owners in turn."""
+        """Return the next prompt, taking owners in turn."""
         if self._version != self._policy_version():
             self._announced.clear()
         for owner in list(self._announced):

@@ -1,8 +1,8 @@
 """
-How many responses run ahead at a time. Pure.
+Controls how many responses run ahead concurrently. Pure.
 
-A request that comes waits for the round in progress. A round of few responses is short; on a GPU one of many is, too,
-while on a CPU it takes as much longer as there are more, and nothing is lost by running few.
+An arriving request waits for the round in progress. Rounds of few responses are short. On a GPU, rounds of many are,
+too, but on a CPU their duration grows with the number of responses, and running few loses nothing.
 """
 
 from tlt_common.domain.ids import RequestId
@@ -14,11 +14,11 @@ MAX_ROUND_S = 0.08
 
 class AheadPace:
     """
-    The responses that run ahead.
+    Limit on the responses that run ahead.
 
     Args:
-        places: How many requests the engine decodes at a time. One place stays free: in a full engine, a request would
-            also wait for the round with which others end.
+        places: Maximum number of requests that the engine decodes at a time. One place stays free: in a full engine, a
+            request would also wait until another one ends.
     """
 
     def __init__(self, places: int) -> None:
@@ -31,15 +31,15 @@ class AheadPace:
 
     @property
     def room(self) -> int:
-        """How many may begin; negative: so many are too many."""
+        """Number of responses that may start; negative if too many are running."""
         return self._allowed - len(self._last_s)
 
     def begin(self, name: RequestId) -> None:
-        """Take note of a response that begins."""
+        """Record that a response starts."""
         self._last_s[name] = None
 
     def note(self, name: RequestId, now_s: float) -> None:
-        """Take note of tokens of a response, one round's. More are allowed after a short round of all that run."""
+        """Record one round's tokens of a response. A short round of all running responses raises the limit."""
         last_s, self._last_s[name] = self._last_s[name], now_s
         if last_s is None:
             self._complete_s = now_s
@@ -47,12 +47,12 @@ class AheadPace:
             self._allowed = min(self._max, joined(len(self._last_s), now_s - last_s))
 
     def end(self, name: RequestId) -> None:
-        """Take note of the end of a response."""
+        """Record that a response has ended."""
         del self._last_s[name]
 
 
 def joined(running: int, round_s: float) -> int:
-    """Return how many responses to run after a round of so many: at most twice as many."""
+    """Return the limit after a round of this many responses: at most twice as many."""
     if round_s * 2 <= MAX_ROUND_S:
         return 2 * running
     return max(1, int(running * MAX_ROUND_S / round_s))

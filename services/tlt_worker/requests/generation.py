@@ -19,7 +19,7 @@ ABORT_S = 5.0
 
 
 class Generation:
-    """All requests of one engine. `make_way` is called when a request arrives, before the engine receives it."""
+    """All requests of one engine. `make_way` is called when a request arrives, before it reaches the engine."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Generation:
 
     @property
     def produced_tokens(self) -> int:
-        """Tokens produced since start."""
+        """Number of tokens produced since start."""
         return self._produced_tokens
 
     async def generate(self, submitted: Prompt) -> AsyncGenerator[TokenChunk, None]:
@@ -79,7 +79,7 @@ class Generation:
 
     async def abort(self, request_ids: Iterable[RequestId], *, owner: str) -> set[RequestId]:
         """
-        Abort an owner's requests, with all attempts at them, or single attempts of anybody's, whose ids only gateways
+        Abort an owner's requests with all their attempts, or single attempts of any owner by ids that only gateways
         know. Their streams end with FinishReason.ABORT.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Responses whose gateway was lost: kept for a while, for a caller that repeats its call at another gateway."""
+"""Keeps the responses of lost gateways for a while, for callers that retry at another gateway."""
 
 import asyncio
 from collections import OrderedDict
@@ -19,7 +19,7 @@ MAX_RESPONSES = 1024
 
 
 class Kept:
-    """Responses by the key of their request, which names its owner, its id and all it asks for."""
+    """Responses by the key of their request, which covers its owner, id and parameters."""
 
     def __init__(self) -> None:
         self.changed: Callable[[], None] = lambda: None
@@ -29,12 +29,12 @@ class Kept:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of what is kept."""
+        """Keys of the kept responses."""
         self._expire()
         return tuple(self._chunks)
 
     def put(self, key: str, chunk: TokenChunk) -> None:
-        """Keep what there is of a response, or all of it."""
+        """Keep a response, complete or not."""
         self.take(key)
         self._chunks[key] = chunk, asyncio.get_running_loop().time() + KEPT_S
         self._tokens += len(chunk.token_ids)
@@ -42,7 +42,7 @@ class Kept:
         self.changed()
 
     def take(self, key: str) -> TokenChunk | None:
-        """Return a response and keep it no longer; None if it is not kept."""
+        """Return and remove a kept response; None if there is none."""
         self._expire()
         if (found := self._chunks.pop(key, None)) is None:
             return None
@@ -61,8 +61,8 @@ class Kept:
 
 class Underway:
     """
-    Responses that one gateway's stream sends, with those that were sent of late: whether they arrived is not known if
-    the stream breaks.
+    Responses of one gateway's stream, including recently sent ones: if the stream breaks, it is unknown whether they
+    arrived.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -72,7 +72,7 @@ class Underway:
         """When those that are complete were."""
 
     def add(self, key: str, chunk: TokenChunk) -> None:
-        """Note the next chunk of a response. Nobody asks again for one without a key, or for one that was aborted."""
+        """Record the next chunk of a response. Responses without a key and aborted ones are never requested again."""
         if not key:
             return
         if chunk.finish_reason is FinishReason.ABORT:
@@ -85,12 +85,12 @@ class Underway:
         self._forget_old()
 
     def drop(self, key: str) -> None:
-        """Forget a response that nobody wants or that failed."""
+        """Forget a response that was aborted or failed."""
         self._responses.pop(key, None)
         self._sent.pop(key, None)
 
     def broke(self) -> None:
-        """Keep all responses, since the stream has broken."""
+        """Keep all responses because the stream has broken."""
         if self._responses:
             log.info("responses_kept", responses=len(self._responses))
         for key, response in self._responses.items():

@@ -1,4 +1,4 @@
-"""What a worker has yet to send on one stream: at most one chunk per response, merged until the stream takes it."""
+"""Pending output of one stream: at most one chunk per response, merged until the stream takes it."""
 
 import asyncio
 import math
@@ -19,10 +19,10 @@ TOKEN_BYTES = 16
 
 class Outgoing:
     """
-    Parts for one reader. A slow one costs memory of a few bytes per token of the responses that run, and nobody waits.
+    Parts for one reader. A slow reader costs a few bytes per token of its running responses and blocks nobody.
 
     Args:
-        pace_s: Least seconds between two messages.
+        pace_s: Minimum seconds between two messages.
     """
 
     def __init__(self, pace_s: float = PACE_S) -> None:
@@ -35,11 +35,11 @@ class Outgoing:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to send."""
+        """Whether nothing is pending."""
         return not (self._chunks or self._failures)
 
     def put(self, part: Part) -> None:
-        """Add what comes next for a request."""
+        """Add the next part of a request."""
         if isinstance(part, Failure):
             self._failures.append(part)
         else:
@@ -49,16 +49,16 @@ class Outgoing:
         self._filled.set()
 
     def forget(self, request_id: RequestId) -> None:
-        """Drop what has not been sent for a request."""
+        """Drop the unsent parts of a request."""
         self._chunks.pop(request_id, None)
 
     def wake(self) -> None:
-        """Let `take` return, even with nothing."""
+        """Wake `take` even if nothing is pending."""
         self._filled.set()
         self._urgent.set()
 
     async def take(self) -> list[Part]:
-        """Wait until there is something to send; return the content of one message, in order for each request."""
+        """Wait for pending parts; return the content of one message, in order for each request."""
         await self._filled.wait()
         loop = asyncio.get_running_loop()
         due_s = self._taken_at_s + self._pace_s - loop.time()

@@ -1,4 +1,4 @@
-"""The requests of one gateway's stream: started, run side by side, and aborted when their callers hang up."""
+"""Requests of one gateway's stream: runs them concurrently and aborts them when their callers hang up."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
@@ -25,8 +25,8 @@ class RequestStream:
     Args:
         generate: Runs one request. Cancelling its reader aborts it.
         drain: Counts the requests, and refuses new ones once it has begun.
-        kept: Gets the responses if the stream breaks.
-        pace_s: Least seconds between two messages.
+        kept: Receives the responses if the stream breaks.
+        pace_s: Minimum seconds between two messages.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class RequestStream:
         self._closed = False
 
     def close(self) -> None:
-        """End the stream as soon as no request runs, although the gateway may send more."""
+        """End the stream as soon as no request is running, even if the gateway could send more."""
         self._closed = True
         self._outgoing.wake()
 
     async def parts(self, requests: AsyncIterator[Start | HangUp | Failure]) -> AsyncGenerator[list[Part], None]:
         """
-        Yield the content of each message until `requests` ends and all that run have finished. Closing the iterator
-        aborts those that run.
+        Yield the content of each message until `requests` ends and all running requests have finished. Closing the
+        iterator aborts running requests.
 
         Raises:
-            InvalidRequestError: A message of the gateway is empty.
+            InvalidRequestError: The gateway sent an empty message.
         """
         # No task group: the iterator may be closed by another task than the one that reads it.
         listening = asyncio.ensure_future(self._listen(requests))

@@ -1,9 +1,9 @@
 """
-Responses of an earlier run, whose states are what the spot trainer learns from before the run has responses of its own.
+Computes responses of an earlier run, so that the spot trainer has training data before the run has responses.
 
-The engine computes them as it would compute the rest of responses that other workers have begun: a prompt and the
-response so far, then one token, which is thrown away. Pieces are short, since a request that comes waits for the one in
-progress; each finds the one before it in the cache. They run ahead, under a lease, until the fleet has a drafter.
+The engine handles them like responses that other workers have begun: it computes the prompt and the response so far,
+then one token, which is discarded. Pieces are short, since an arriving request waits for the one in progress; each
+finds the previous one in the cache. They run ahead, under a lease, until the fleet has a drafter.
 """
 
 import random
@@ -32,10 +32,11 @@ MAX_TOKENS = 2**19
 
 def startup_prompts(config: WorkerConfig) -> tuple[Prompt, ...]:
     """
-    Return what a worker is to compute first. Reads the whole file.
+    Return the prompts that a worker computes first. Reads the whole file.
 
     Raises:
-        ConfigError: The file cannot be read, or a line is invalid or does not fit the model; names line and key.
+        ConfigError: The file cannot be read, or a line is invalid or does not fit the model; the message names line and
+            key.
     """
     if config.startup_responses is None:
         return ()
@@ -51,7 +52,7 @@ def startup_prompts(config: WorkerConfig) -> tuple[Prompt, ...]:
 
 
 def chosen(rollouts: Iterable[RecordedRollout], *, seed: str, max_tokens: int) -> list[RecordedRollout]:
-    """Return some of the responses at random, others at each worker, with at most so many tokens."""
+    """Return a random subset of the responses, different on each worker, with at most this many tokens."""
     rng = random.Random(seed)
     heap, tokens = list[tuple[float, int, RecordedRollout]](), 0
     for number, rollout in enumerate(rollouts):
@@ -63,7 +64,7 @@ def chosen(rollouts: Iterable[RecordedRollout], *, seed: str, max_tokens: int) -
 
 
 def pieces(rollout: RecordedRollout) -> Iterator[Prompt]:
-    """Yield the requests that compute a response of more than one token, each some tokens further."""
+    """Yield the requests that compute a response of more than one token, each a few tokens longer."""
     whole = len(rollout.response) - 1  # the last token is what the last state predicts
     done = -len(rollout.prompt)
     while done < whole > 0:

@@ -1,4 +1,4 @@
-"""The gateways that watch this worker: tells each the worker's state and its share of the slots."""
+"""The gateways that watch this worker: sends each the worker's state and its share of the slots."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
@@ -30,7 +30,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(eq=False, slots=True)
 class _Watcher:
-    """One gateway's stream. Not the gateway: after a lost connection, its old stream may outlive its new one."""
+    """Stream of one gateway. After a lost connection, a gateway's old stream may outlive its new one."""
 
     demand: WatchDemand = NO_DEMAND
 
@@ -62,21 +62,21 @@ class Watchers:
 
     @property
     def pause(self) -> Pause:
-        """Return the latest pause that a gateway has told, in whole seconds, so that it is told anew once a second."""
+        """Return the latest pause that a gateway sent, in whole seconds, so that it is sent again once a second."""
         left_s = self._pause_until_s - asyncio.get_running_loop().time() if self._pause.holds else 0.0
         return replace(self._pause, left_s=float(ceil(left_s)) if 0 < left_s < inf else max(0.0, left_s))
 
     def changed(self) -> None:
-        """Tell all gateways now. Changes that nobody announces are told within `COUNT_S`."""
+        """Notify all gateways now. Other changes are sent within `COUNT_S`."""
         self._changed.set()
 
     def close(self) -> None:
-        """End all watches, so that a server that stops need not wait for them."""
+        """End all watches, so that a stopping server need not wait for them."""
         self._closed = True
         self._changed.set()
 
     async def watch(self, demands: AsyncGenerator[WatchDemand, None]) -> AsyncGenerator[WatchReport, None]:
-        """Yield what to tell one gateway until it hangs up. Closing the iterator ends the watch."""
+        """Yield the messages to one gateway until it hangs up. Closing the iterator ends the watch."""
         watcher = _Watcher()
         self._watchers.append(watcher)
         listening = asyncio.ensure_future(self._listen(watcher, demands))
@@ -130,21 +130,21 @@ class Watchers:
 
 
 def _uncounted(report: WatchReport | None) -> WatchReport | None:
-    """Return the report without the number of running requests and the rounds, which change all the time."""
+    """Return the report without the number of running requests and the rounds, which change constantly."""
     return report and replace(report, info=replace(report.info, running=0), rounds=NO_ROUNDS)
 
 
 def max_min(slots: int, demands: Mapping[Key, int]) -> dict[Key, int]:
     """
-    Divide slots max-min fairly: nobody gets more than it demands while another, who demands more, gets less.
+    Divide slots max-min fairly: no gateway gets more than it demands while another one with a higher demand gets less.
 
-    Slots that nobody demands are divided equally, so that the first request of an idle gateway need not ask. The shares
-    add up to `slots`, except that whoever demands any gets at least one: with fewer slots than gateways, the engine's
-    own queue takes turns. Where shares cannot be equal, earlier keys get one more.
+    Slots that nobody demands are divided equally, so that the first request of an idle gateway starts without asking.
+    The shares add up to `slots`, except that every gateway with a demand gets at least one: with fewer slots than
+    gateways, requests queue in the engine. Where shares cannot be equal, earlier keys get one more.
 
     Args:
         slots: Slots to divide, at least 0.
-        demands: Requests that each would run now, at least 0.
+        demands: Requests that each gateway would run now, at least 0.
     """
     shares: dict[Key, int] = {}
     left = slots

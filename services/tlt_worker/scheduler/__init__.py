@@ -1,1 +1,1 @@
-"""Code that runs inside SGLang's scheduler processes. The worker process does not import it."""
+"""Code that runs inside SGLang's scheduler processes and is not imported by the worker process."""

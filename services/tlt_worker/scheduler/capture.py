@@ -1,10 +1,10 @@
 """
-Hidden-state capture: rows of a processed round become frames, encoded here and decoded by the trainer only.
+Captures hidden states: rows of a processed round become frames, encoded here and decoded by the trainer only.
 
-State t of a request is what a drafter is trained on at position t, computed by the target from tokens up to t: with
-EAGLE the last hidden state, with EAGLE-3 behind those of the layers it reads, concatenated. Rows are taken after SGLang
-has processed a round's result, so that the tokens are those of the final response. Whether a request is captured is
-decided before anything is copied.
+State t of a request is the drafter's training input at position t, computed by the target from tokens up to t: with
+EAGLE the last hidden state, with EAGLE-3 the concatenated states of the layers it reads, followed by the last one. Rows
+are taken after SGLang has processed a round's result, so that the tokens are those of the final response. Requests are
+selected before anything is copied.
 
 Shapes: R rows of a round, H elements of a state.
 """
@@ -57,7 +57,7 @@ class HiddenStateCapture:
     send: Callable[[EncodedFrame], object]
     policy: CapturePolicy = field(default_factory=lambda: CapturePolicy(enabled=False))
     layers: tuple[int, ...] = ()
-    """Layers whose states precede the last one."""
+    """Layers whose states precede the last hidden state."""
     _open: dict[str, _OpenFrame] = field(default_factory=dict)
     _state_size: int = 0
 
@@ -65,7 +65,7 @@ class HiddenStateCapture:
         """
         Add the states of `stretches`, rows of `states_CH` in the host's memory, computed under `version`.
 
-        Rows of bytes are those of `scaled_rows`.
+        Rows of bytes were made by `scaled_rows`.
         """
         missing = [fresh for rows in stretches if (fresh := self._fresh(rows)) is not None]
         if not missing:

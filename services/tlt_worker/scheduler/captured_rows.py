@@ -1,7 +1,7 @@
 """
-Which rows of a round's hidden states are captured, and what they belong to.
+Selects the rows of a round's hidden states to capture, and maps them to requests and positions.
 
-Rows are chosen when a round is launched and copied right behind it; their tokens are known when it is processed.
+Rows are selected when a round is launched and copied right after it; their tokens are known when it is processed.
 """
 
 import zlib
@@ -20,7 +20,7 @@ need some of what precedes them. Frames of prompt tokens alone would be refused 
 
 
 def is_sampled(request_id: str, policy: CapturePolicy) -> bool:
-    """Whether a request is captured: the same result in every engine, for as long as the policy is unchanged."""
+    """Whether a request is captured. The answer is the same on every engine while the policy is unchanged."""
     return policy.enabled and zlib.crc32(request_id.encode()) < policy.sample_ratio * 2**32
 
 
@@ -34,16 +34,16 @@ class Chosen:
     """First row of the request."""
     count: int
     position: int | None
-    """Position of the first state; None: that of the last token the request holds when the round is processed."""
+    """Position of the first state. None stands for the request's last token when the round is processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedRows:
-    """Consecutive states of one request."""
+    """Consecutive captured states of one request."""
 
     request_id: RequestId
     prompt: Sequence[int]
-    """The input, of which the first `prompt_tokens` are the prompt: a continued response follows it."""
+    """The input tokens. The first `prompt_tokens` are the prompt; a response to continue follows."""
     prompt_tokens: int
     position: int
     """Position of the first state."""
@@ -60,9 +60,10 @@ class CapturedRows:
 
 def prompt_rows(batch: Any, policy: CapturePolicy) -> list[Chosen]:
     """
-    Return the rows to copy of an SGLang batch that ran prompts, by what `policy` captures.
+    Return the rows to copy of an SGLang batch that ran prefill, as `policy` requires.
 
-    Of a prompt only the last states are: those that share a frame with the response. Nothing is learned from others.
+    Only a prompt's last states are captured, which share a frame with the response. The others are not used for
+    training.
     """
     found, row = [], 0
     for place, (req, count) in enumerate(zip(batch.reqs, batch.extend_lens or (), strict=True)):
@@ -81,10 +82,10 @@ def decoded_rows(reqs: Sequence[Any], nodes: int, depth: int, policy: CapturePol
     Return the rows to copy of a round that decoded.
 
     Args:
-        reqs: SGLang's requests, each with as many rows.
+        reqs: SGLang's requests, each with `nodes` rows.
         nodes: Rows per request.
-        depth: Most of them that can be accepted; they come first.
-        policy: Whom to capture.
+        depth: Maximum number of accepted rows, which come first.
+        policy: The capture policy.
     """
     return [
         Chosen(place=place, row=place * nodes, count=depth, position=None)
@@ -95,10 +96,10 @@ def decoded_rows(reqs: Sequence[Any], nodes: int, depth: int, policy: CapturePol
 
 def stretches_of(reqs: Sequence[Any], rows: Sequence[Chosen], lengths_before: Sequence[int]) -> list[CapturedRows]:
     """
-    Return the copied rows of a processed round that are states of a response or its prompt.
+    Return the copied rows of a processed round that belong to a response or its prompt.
 
     `reqs` are SGLang's, and `lengths_before` are the response lengths before the round was processed: the tokens added
-    since are those of the round, without what was accepted after an end token.
+    since are the round's, without those accepted after an end token.
     """
     first_row, stretches = 0, []
     for one in rows:

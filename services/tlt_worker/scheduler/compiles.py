@@ -1,8 +1,8 @@
 """
-Watches what is compiled in this process: functions by torch, kernels by Triton. Used inside SGLang's processes only.
+Observes compilations in this process: functions by torch, kernels by Triton. Used inside SGLang's processes only.
 
-While one compiles, no round ends, which must not be taken for a hang; after the warm-up it should not happen at all.
-C++ and CUDA compilers run as child processes, which the worker sees by itself.
+No round ends during a compilation, which must not be taken for a hang. After the warm-up, nothing should be compiled.
+C++ and CUDA compilers run as child processes, which the worker observes itself.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,19 @@ log = get_logger(__name__)
 
 
 class CompileCount(Protocol):
-    """Where compilations are counted."""
+    """Counter of compilations."""
 
     def compile_begins(self) -> None:
-        """Count one that begins."""
+        """Count a compilation that starts."""
         ...
 
     def compile_ends(self) -> None:
-        """Say that it is done."""
+        """Record that it has ended."""
         ...
 
 
 class Compiles:
-    """Reports compilations to `count`, and logs those that come after the warm-up."""
+    """Reports compilations to `count`, and logs those after the warm-up."""
 
     def __init__(self, count: CompileCount) -> None:
         self._count = count
@@ -34,7 +34,7 @@ class Compiles:
         """Whether the warm-up is over."""
 
     def watch(self) -> None:
-        """Register with both compilers, beside whoever else did."""
+        """Register with both compilers, keeping hooks that are already registered."""
         from torch._dynamo.callback import callback_handler
         from triton import knobs
 
@@ -57,7 +57,7 @@ class Compiles:
 
 
 def _both(first: Callable[..., Any] | None, second: Callable[..., None]) -> Callable[..., Any]:
-    """Return a hook that calls both; what Triton does depends on the first alone."""
+    """Return a hook that calls both; Triton uses the result of the first only."""
 
     def hook(*args: Any, **kw: Any) -> Any:
         second(**kw)

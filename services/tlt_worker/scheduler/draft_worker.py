@@ -1,8 +1,8 @@
 """
-SGLang's EAGLE draft worker with an arm per round; it can pause for some rounds and catch up.
+SGLang's EAGLE draft worker with one arm per round. It can pause for some rounds and catch up.
 
-Imported inside SGLang's processes only. Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not
-mentioned here is SGLang's.
+Imported inside SGLang's processes only. Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything
+else is SGLang's.
 """
 
 from collections.abc import Callable
@@ -39,28 +39,28 @@ explored is then never processed, and exploration pays for the rest.
 
 
 class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untyped
-    """A draft worker whose arm is chosen per round; it can pause for some rounds and catch up."""
+    """A draft worker whose arm is chosen per round. It can pause for some rounds and catch up."""
 
     backlog: Backlog
     backlog_bytes: int
     keep_up_below: int
-    """At or above this many running requests nothing drafts, and the drafter need not keep up."""
+    """At or above this many running requests no arm drafts, and the drafter need not keep up."""
     completion: CacheCompletion
     chain: EagerChain | None
-    """Drafts chains on a CPU; None: SGLang's steps do."""
+    """Drafts chains on a CPU. None uses SGLang's steps."""
     layout: ProposalLayout
     keeps_up: bool = False
-    """Whether to process what was skipped once this round has skipped, too; decided by rank 0."""
+    """Whether to process skipped states once this round has skipped, too. Decided by rank 0."""
     idle: bool
-    """No drafter has been loaded yet: its passes would cost time for nothing."""
+    """Whether no drafter has been loaded yet, so that its passes would waste time."""
     building: Arm | None = None
-    """Arm whose state is being built; None for the launch shape, which never drafts."""
+    """The arm whose state is being built; None for the launch shape, which never drafts."""
     capture_graphs: Callable[[Any], None] | None = None
     """Captures the graphs of the arm being built into this worker; None for the launch shape."""
     block_queries: int = 0
-    """Tokens of a request that a pass of a block drafter computes; 0: the drafter is another."""
+    """Tokens per request in one pass of a block drafter; 0 for other drafters."""
     reads_last: bool = False
-    """Whether the drafter read the scheduler's tables after the target did, in the round that was launched last."""
+    """Whether, in the last launched round, the drafter read the scheduler's tables after the target did."""
     completes: type[CacheCompletion] = CacheCompletion
     sources: Sources = Sources(by_kind={})
     arm: Arm = OFF
@@ -94,9 +94,9 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def init_attention_backend(self) -> None:
         """
-        Build attention backends, those of the draft steps only for an arm that drafts with the drafter.
+        Build attention backends. Those of draft steps are only built for arms that draft with the drafter.
 
-        A step's backend takes memory on the device and on the host before anything is captured.
+        A step's backend allocates memory on device and host before anything is captured.
         """
         steps = self.speculative_num_steps
         self.speculative_num_steps = drafter_steps(self.building)
@@ -170,7 +170,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             self.backlog.drop(batch.out_cache_loc)
 
     def _extend(self, batch: Any, batch_result: Any, **kw: Any) -> None:
-        """Process what a round has verified, and fill the next round's draft input."""
+        """Process the verified tokens of a round, and fill the next round's draft input."""
         self._read_last()
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             if self.chain is None or batch.forward_mode.is_idle() or not self.chain.fits(batch):
@@ -200,7 +200,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     def _extend_prompts(
         self, batch: Any, target_hidden_states: Tensor, next_token_ids: Tensor, *args: Any, **kw: Any
     ) -> Any:
-        """Process prompts, and return their requests' first draft input."""
+        """Process prompts; return their requests' first draft input."""
         self._read_last()
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             made = super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
@@ -211,9 +211,9 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def complete_prefixes(self, batch: Any) -> None:
         """
-        Before prompts run: complete the drafter's cache for the parts of them that are found in the prefix cache.
+        Complete the drafter's cache for the cached prefixes of prompts before they run.
 
-        Before the target's pass, since a pass of the drafter would overwrite the states that the target returns.
+        Called before the target's pass, whose returned states a drafter pass would overwrite.
         """
         if self.idle or not self.backlog:
             return
@@ -222,7 +222,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         self.completion.run(batch, found, sent([span.end for span in found], batch.seq_lens.device))
 
     def skip(self, batch: Any, result: Any) -> None:
-        """Instead of a draft-extend: store a round's states, and leave the next round an empty draft input."""
+        """Store a round's states instead of running a draft-extend, and leave the next round an empty draft input."""
         slots_R, nodes = batch.out_cache_loc, result.speculative_num_draft_tokens
         if nodes > 1:  # each request's rows start with the accepted path
             refused_BN = torch.arange(nodes, device=slots_R.device) >= result.accept_lens.view(-1, 1)
@@ -242,19 +242,19 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             self._skipped = dict(newest) | {req.rid: self._skipped[req.rid] for req in batch.reqs}
 
     def is_behind(self, batch: Any) -> bool:
-        """Whether the drafter is due to process what it skipped, if it skips one more round."""
+        """Whether the drafter must process skipped states if it skips one more round."""
         return self._skipped_rounds + 1 >= KEEP_UP_ROUNDS and len(batch.reqs) < self.keep_up_below and not self.idle
 
     def must_keep_up(self, batch: Any) -> bool:
-        """Whether states would soon be replaced before the drafter has processed them."""
+        """Whether skipped states are about to be replaced before the drafter has processed them."""
         return self._skipped_rounds * len(batch.reqs) >= self.backlog.max_rows // 2
 
     def keep_up(self, batch: Any) -> None:
         """
         Complete the drafter's cache after a skipped round, without waiting for the device.
 
-        Up to the positions that the host knows. So the round's own are left: the last one must stay in the backlog,
-        since a drafting round starts from the output there.
+        Processes positions up to those that the host knows, which exclude the round's own: the last one must stay in
+        the backlog, since a drafting round starts from its output.
         """
         self._read_last()
         self._skipped_rounds = 0
@@ -263,15 +263,15 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         self._skipped.update((batch.reqs[span.place].rid, span.end) for span in known)
 
     def _read_last(self) -> None:
-        """Note that the tables are read from now on; what an earlier pass published does not cover it."""
+        """Record that the tables are read from now on. Events of earlier passes do not cover this read."""
         self.reads_last, self.draft_runner.shared_read_done_event = True, None
 
     def _empty_input(self, batch: Any, bonus_tokens: Tensor) -> Any:
         """
         Return the draft input of requests that the drafter skipped.
 
-        With overlapped scheduling (GPU) what it lacks is neither kept nor gathered between rounds, and a round that
-        drafts fills it in. Without, SGLang needs tensors to merge batches.
+        With overlapped scheduling (GPU), missing proposals are neither kept nor gathered between rounds, and a drafting
+        round fills them in. Without it, SGLang needs tensors to merge batches.
         """
         made = EagleDraftInput(bonus_tokens=bonus_tokens, num_tokens_per_req=1, num_tokens_for_logprob_per_req=1)
         if not batch.enable_overlap:
@@ -280,9 +280,9 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def _fill_blank(self, into: Any, count: int) -> None:
         """
-        Fill the draft input of `count` requests with shapes without content.
+        Fill the draft input of `count` requests with placeholders of the right shapes.
 
-        Its draft is token 0, and its distribution says so: what is drafted must have been drawn from it.
+        The draft is token 0 with probability 1, since drafts must be drawn from their distribution.
         """
         config, width = self.draft_runner.model_config, self.layout.width
         vocabulary = self.target_worker.model_config.vocab_size
@@ -295,7 +295,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         into.draft_probs = self._certain(0, vocabulary).expand(count, -1) if self.layout.samples else None
 
     def _blank(self, into: Any, places_S: Tensor) -> None:
-        """Fill the draft input of some requests likewise: what is there was drafted in an earlier round."""
+        """Replace the draft input of some requests, which an earlier round left, with placeholders."""
         into.topk_p.index_fill_(0, places_S, 0.0)
         into.topk_index.index_fill_(0, places_S, 0)
         into.hidden_states.index_fill_(0, places_S, 0.0)
@@ -340,7 +340,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         self.completion.run(batch, spans, batch.seq_lens[places_S], partial(self._fill, batch))
 
     def _fill(self, batch: Any, places: list[int], logits_PV: Tensor, hidden_PH: Tensor) -> None:
-        """Fill the draft input of some requests from the drafter's output at their last positions."""
+        """Fill the draft input of some requests with the drafter's output at their last positions."""
         into, chosen_P = batch.spec_info, sent(places, batch.seq_lens.device)
         with self.layout.proposing():
             probs, picked_p, picked = self._propose(logits_PV, batch.sampling_info, batch.seq_lens, chosen_P)
@@ -351,7 +351,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         into.hidden_states[chosen_P] = hidden_PH.to(into.hidden_states.dtype)
 
     def _bound(self, req: Any) -> int:
-        """Return the most positions that a request can have: one round may not have been processed yet."""
+        """Return the maximum position of a request: one round may not have been processed yet."""
         return min(_known_length(req) + self._widest, self.completion.slot_table.shape[1])
 
 
@@ -365,8 +365,8 @@ def _following(batch: Any, tails_B: Tensor) -> Tensor:
 
 def _known_length(req: Any) -> int:
     """
-    Return the positions of a request before the round, as far as the host knows.
+    Return the number of positions of a request before the round, as far as the host knows.
 
-    With overlapped scheduling the last round has not been processed yet, so that there are more.
+    With overlapped scheduling there are more, since the last round has not been processed yet.
     """
     return max(0, len(req.origin_input_ids) + len(req.output_ids) - 1)

@@ -1,7 +1,7 @@
 """
 SGLang's EAGLE worker with arms and capture. Imported by the plug-in only, inside SGLang's processes.
 
-Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not mentioned here is SGLang's.
+Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything else is SGLang's.
 """
 
 import os
@@ -104,11 +104,12 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     @property
     def last_shared_read_runner(self) -> Any:
         """
-        The runner whose pass read the scheduler's tables last in this round: after its event they may be rewritten.
+        Return the runner whose pass read the scheduler's tables last in this round. They may be rewritten after its
+        event.
 
-        SGLang's draft-extend comes last in every round. Here it is left out after rounds without the drafter and after
-        blocks, and the event of an earlier pass of the drafter would let a new prompt take a row of `req_to_token` that
-        the verification behind it still reads.
+        SGLang's draft-extend is the last pass of every round. Here it is omitted after blocks and after rounds without
+        the drafter. With the event of an earlier drafter pass, a new prompt could take a row of `req_to_token` that the
+        following verification still reads.
         """
         target, drafter = self._runners
         return drafter if self._draft_worker.reads_last else target
@@ -118,7 +119,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         return self.target_worker.model_runner, self._draft_worker.draft_runner
 
     def held_gib(self) -> dict[str, float]:
-        """Return the device memory that this engine holds in GiB; see `HeldMemory`."""
+        """Return the device memory held by this engine in GiB; see `HeldMemory`."""
         return self.memory.gib(self._runners[0], [runner.token_to_kv_pool for runner in self._runners])
 
     def build_state(self, arm: Arm) -> Any:
@@ -139,8 +140,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         """
         Switch to another arm.
 
-        Not SGLang's `apply_runtime_state`, which does nothing between arms of equal steps and appends to a log that is
-        never cleared.
+        Does not use SGLang's `apply_runtime_state`, which does nothing between arms of equal steps and appends to a log
+        that is never cleared.
         """
         self.topk = arm.topk
         self.speculative_num_steps, self.speculative_num_draft_tokens = arm.steps, arm.draft_tokens
@@ -173,7 +174,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         return result
 
     def _decide(self, launched: LaunchedRound, batch: Any) -> Decision:
-        """Choose the arm of a round that decodes, on rank 0, and the drafts found for it."""
+        """Choose the arm and found drafts of a decoding round on rank 0."""
         if _runs_prompts(batch):
             launched.prompt_tokens, launched.launched_s = sum(batch.extend_lens or ()), self.switch.clock()
             return Decision()
@@ -239,11 +240,11 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             yield
 
     def begin_processing(self, result: Any) -> None:
-        """Set the round that is processed from now on; SGLang calls `on_verify_complete_cpu` without it."""
+        """Set the round to process; SGLang calls `on_verify_complete_cpu` without it."""
         self._processing = round_of(result)
 
     def processed(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
-        """Capture the states of a round that was processed, index its tokens, and finish frames of ended requests."""
+        """Capture the states of a processed round, index its tokens, and finish the frames of ended requests."""
         launched, self._processing = self._processing, None
         if launched is None:
             return

@@ -1,8 +1,8 @@
 """
-One network device of gloo for all process groups of a process. Imported inside SGLang's processes only.
+Shares one gloo network device between all process groups of a process. Imported inside SGLang's processes only.
 
-Each device has a thread that wakes about a hundred times per second, whether anything is sent or not. SGLang creates
-nine groups even for an engine of one rank, torch a device for each.
+Each device has a thread that wakes about a hundred times per second even when idle. SGLang creates nine groups even for
+an engine of one rank, and torch creates a device for each.
 """
 
 from datetime import timedelta
@@ -15,7 +15,7 @@ _DEVICES: list[Any] = []
 
 
 class SharedDevicesGloo(ProcessGroupGloo):
-    """A process group on the devices of the first one."""
+    """A process group on the devices of the first group."""
 
     def __init__(self, store: Any, rank: int, size: int, *, timeout: timedelta, **more: Any) -> None:
         own: Any = self  # torch's stub lacks what it has; `more` differs between its versions

@@ -1,5 +1,5 @@
 """
-Capture of the planned CUDA graphs of arms. Imported inside SGLang's processes only.
+Captures the planned CUDA graphs of arms. Imported inside SGLang's processes only.
 
 Written against SGLang 0.5.23, which takes capture sizes from `cuda_graph_config` (the `cuda_graph_bs` argument of
 `build_adaptive_runtime_state` is no longer read). Engines are launched without decode graphs, since their launch shape
@@ -44,12 +44,12 @@ class Graphs:
 
     @contextmanager
     def verifying(self, arm: Arm) -> Iterator[None]:
-        """Let the target capture an arm's due graphs of verification for the duration of the context."""
+        """Make the target capture an arm's due verification graphs for the duration of the context."""
         with _capturing(() if arm == OFF else self.sharing.due(arm, Stage.VERIFY)):
             yield
 
     def capture_decoding(self, runner: Any, attention: Any) -> Any:
-        """Capture the graphs of rounds without drafts, which decode; return SGLang's runner of them, None without."""
+        """Capture the graphs of rounds without drafts; return SGLang's runner of them, or None without graphs."""
         sizes = self.sharing.due(OFF, Stage.VERIFY)
         if not sizes:
             return None
@@ -57,7 +57,7 @@ class Graphs:
             return DecodeCudaGraphRunner(runner, attn_backend=attention)
 
     def capture_drafter(self, arm: Arm, worker: Any) -> None:
-        """Capture the due graphs of the drafter's steps and extend for an arm into its draft worker."""
+        """Capture an arm's due graphs of the drafter's steps and extend into its draft worker."""
         if sizes := self.sharing.due(arm, Stage.DRAFT):
             with _capturing(sizes):
                 worker.cuda_graph_runner = _block(worker) if arm.is_block else SeededDraftGraphs(worker)
@@ -75,10 +75,10 @@ def _block(worker: Any) -> Any:
 
 class SeededDraftGraphs(EAGLEDraftCudaGraphRunner):  # type: ignore[misc] # SGLang is untyped
     """
-    Graphs of a chain's steps, in which each request draws its drafts with its seed, or by chance.
+    Graphs of a chain's steps in which each request draws its drafts with its seed, or at random.
 
-    SGLang's graphs read seeds in its deterministic mode only, in which every request has one; drafts drawn by chance
-    match fewer of the tokens that a seed draws.
+    SGLang's graphs read seeds in its deterministic mode only, in which every request has one; random drafts match fewer
+    of the tokens that a seed draws.
     """
 
     def capture(self) -> None:
@@ -102,7 +102,7 @@ class SeededDraftGraphs(EAGLEDraftCudaGraphRunner):  # type: ignore[misc] # SGLa
 
 @contextmanager
 def _without_speculation(runner: Any) -> Iterator[None]:
-    """Let a model runner's graphs decode a token per request and return its state, although the engine speculates."""
+    """Make a runner's graphs decode one token per request and return its state, although the engine speculates."""
     algorithm, runner.spec_algorithm = runner.spec_algorithm, SpeculativeAlgorithm.NONE
     try:
         with get_exec().features.override(enable_return_hidden_states=True):

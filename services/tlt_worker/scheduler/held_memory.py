@@ -1,7 +1,7 @@
 """
-Device memory an engine holds once it has started, by the names of the plan's rows. Used inside SGLang's processes only.
+Device memory that an engine holds after start, by row of the plan. Used inside SGLang's processes only.
 
-Written against SGLang 0.5.23: model runners measure what loading took in GiB, and KV pools what they allocated.
+Written against SGLang 0.5.23: model runners measure the memory of loading in GiB, and KV pools their allocations.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ GIB = 2**30
 
 def share_with_target(drafts: Any) -> int:
     """
-    Let SGLang's draft worker use the target's embedding and head, and return the bytes that are its drafter's own.
+    Let SGLang's draft worker share the target's embedding and head; return the bytes of the drafter's own weights.
 
     SGLang does this once it has allocated the KV cache, which would be smaller by the drafter's copies of both.
     """
@@ -29,17 +29,17 @@ def share_with_target(drafts: Any) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class HeldMemory:
-    """Memory by purpose. Empty on a CPU, where nothing is planned."""
+    """Memory by purpose. Empty on a CPU, for which nothing is planned."""
 
     on_gpu: bool
     drafter: int = 0
-    """Bytes of the drafter's own weights, see `share_with_target`."""
+    """Bytes of the drafter's own weights; see `share_with_target`."""
     graphs: float = field(default=0.0, init=False)
-    """GiB."""
+    """Memory of graphs in GiB."""
 
     @contextmanager
     def capturing(self) -> Iterator[None]:
-        """Count as graphs what the device has less of after the context."""
+        """Count the device memory allocated within the context as graphs."""
         before = self._free()
         yield
         self.graphs += (before - self._free()) / GIB
@@ -50,7 +50,7 @@ class HeldMemory:
 
         Args:
             target: SGLang's model runner of the target.
-            kv_cache: The KV pools of both.
+            kv_cache: The KV pools of target and drafter.
         """
         if not self.on_gpu:
             return {}

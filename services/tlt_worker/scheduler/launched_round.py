@@ -1,4 +1,4 @@
-"""A round between its launch and its processing. Used inside SGLang's processes only."""
+"""State of a round from launch to processing. Used inside SGLang's processes only."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,24 +29,26 @@ SMALLEST = 1e-30
 @dataclass(slots=True, kw_only=True)
 class LaunchedRound:
     """
-    All that is read of a round when it is processed, besides SGLang's own result.
+    The data of a round that its processing needs in addition to SGLang's result.
 
-    With overlapped scheduling (GPU) the next round has been launched by then: arm, capture policy and weights may be
-    others. So everything is decided at launch. States are copied right behind the pass of the target that made them:
-    all CUDA graphs share one memory pool, so that the drafter's next pass may already overwrite them.
+    With overlapped scheduling (GPU) the next round has been launched by then: arm, capture policy and weights may have
+    changed, so everything is fixed at launch. States are copied right after the target's pass: all CUDA graphs share
+    one memory pool, so that the drafter's next pass may already overwrite them.
     """
 
     choice: ArmChoice | None
-    """None: the round did not decode."""
+    """The choice of the arm; None if the round did not decode."""
     version: PolicyVersion
     prompt_tokens: int = 0
-    """Tokens of prompts that it computes, if it does not decode."""
+    """Number of prompt tokens that it prefills, if it does not decode."""
     launched_s: float = 0.0
-    """Then, on the switch's clock."""
+    """Launch time on the switch's clock."""
     rows: Sequence[Chosen] = ()
     states: Tensor | None = None
-    """[C, K] of `rows`, or [C, bytes] if they are scaled; on the device, after `to_host` in the host's memory. None:
-    nothing is captured."""
+    """
+    [C, K] states of `rows`, or [C, bytes] if they are scaled; on the device, and in host memory after `to_host`. None
+    if nothing is captured.
+    """
 
     def take(self, outputs: Outputs, batch: Any, policy: CapturePolicy) -> None:
         """Copy the states of the requests to capture."""
@@ -61,7 +63,7 @@ class LaunchedRound:
             self.states = scaled_rows(states_CK) if policy.state_bits == SCALED_BITS else states_CK
 
     def attach(self, result: Any) -> None:
-        """Attach the round to SGLang's result, which is what reaches the processing."""
+        """Attach the round to SGLang's result, which reaches the processing."""
         setattr(result, _ATTRIBUTE, self)
 
 
@@ -80,7 +82,7 @@ _taking: ContextVar[TakeStates | None] = ContextVar("tlt_taking", default=None)
 
 @contextmanager
 def taking(take: TakeStates) -> Iterator[None]:
-    """Let `take_states` call this for the duration of the context."""
+    """Make `take_states` call this for the duration of the context."""
     token = _taking.set(take)
     try:
         yield
@@ -89,13 +91,13 @@ def taking(take: TakeStates) -> Iterator[None]:
 
 
 def take_states(result: Any) -> None:
-    """Copy the states of the round being launched from a result that the target has just made."""
+    """Copy the states of the round being launched from the target's fresh result."""
     if (take := _taking.get()) is not None:
         take(result)
 
 
 def take_before_the_drafter(original: Callable[..., Any], self: Any, batch: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap `TpModelWorker.forward_batch_generation`, the target's pass. One that verifies comes without a batch."""
+    """Wrap `TpModelWorker.forward_batch_generation`, the target's pass. A verifying pass has no batch."""
     result = original(self, batch, *args, **kw)
     if batch is not None:
         take_states(result)
@@ -103,7 +105,7 @@ def take_before_the_drafter(original: Callable[..., Any], self: Any, batch: Any,
 
 
 def copy_with_states(original: Callable[..., Any], self: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap `GenerationBatchResult.copy_to_cpu`: its stream copies the states too, and its event covers them."""
+    """Wrap `GenerationBatchResult.copy_to_cpu`: its stream also copies the states, and its event covers them."""
     from sglang.srt.utils.common import async_d2h
 
     launched = round_of(self)
@@ -114,9 +116,9 @@ def copy_with_states(original: Callable[..., Any], self: Any, *args: Any, **kw: 
 
 def scaled_rows(states_CH: Tensor) -> Tensor:
     """
-    Return [C, H + SCALE_BYTES] bytes: of each state its elements, then its scale. `states_CH` is overwritten.
+    Return [C, H + SCALE_BYTES] bytes: each state's elements, then its scale. Overwrites `states_CH`.
 
-    Does not wait for the device. A state with an element that is not finite gets such a scale, or elements; trainers
+    Does not wait for the device. A state with a non-finite element gets a non-finite scale or elements, and trainers
     refuse its frame.
     """
     rows, size = states_CH.shape

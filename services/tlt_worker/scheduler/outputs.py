@@ -1,9 +1,8 @@
 """
-What a round computed that training uses: hidden states of the target. Used inside SGLang's processes only.
+Results of a round that training uses: hidden states of the target. Used inside SGLang's processes only.
 
-With an EAGLE-3 drafter the states that the drafter reads are not those that its training compares with, so that the
-last state is kept beside them. The target has computed it anyway; it is joined to the others in the rows that are
-copied, and nowhere else.
+An EAGLE-3 drafter reads other states than its training targets are made from, so the last state is kept as well. The
+target computes it anyway; it is joined to the others only in the copied rows.
 
 Written against SGLang 0.5.23: `layers/logits_processor.py`, `speculative/eagle_worker_common.py`.
 
@@ -25,9 +24,9 @@ from tlt_worker.scheduler.sent import sent
 
 def keep_last_states(model: Any) -> None:
     """
-    Let a target that returns the states of some layers return its last states beside them, also from CUDA graphs.
+    Make a target that returns some layers' states also return its last states, including from CUDA graphs.
 
-    Must be called before those are captured. An attribute, not SGLang's option: that excludes a drafter.
+    Call it before graphs are captured. Sets an attribute, since SGLang's option excludes drafters.
 
     Raises:
         EngineError: The model computes its logits in another way.
@@ -41,20 +40,22 @@ def keep_last_states(model: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """The states of one round, on the device, in memory that the next pass of either model overwrites."""
+    """The states of one round on the device, in memory that the next pass of either model overwrites."""
 
     read: Tensor
-    """[R, L], what the drafter reads. In a round that decodes, each request's rows begin with the accepted path."""
+    """
+    [R, L], the states the drafter reads. In a decoding round, each request's rows start with the accepted path.
+    """
     last: Tensor | None = None
-    """[R, H], the last states, if those above are others; in the order in which they were computed."""
+    """[R, H], the last states if `read` holds others, in the order of computation."""
     path: Tensor | None = None
-    """[B, D] rows of the accepted path of each request in `last`, below 0 beyond its end; None: the first rows."""
+    """[B, D] rows in `last` of each request's accepted path, negative beyond its end; None for the first rows."""
     nodes: int = 1
-    """Rows per request in a round that decodes."""
+    """Rows per request in a decoding round."""
 
     @classmethod
     def of(cls, result: Any) -> "Outputs | None":
-        """Return what is in a result of SGLang's; None: there are no states."""
+        """Return the states in a result of SGLang's, or None if it has none."""
         made = result.logits_output
         if made is None or made.hidden_states is None:
             return None
@@ -62,7 +63,7 @@ class Outputs:
         return cls(read=made.hidden_states, last=made.last_hidden_states, path=result.accept_index, nodes=nodes)
 
     def copied(self, rows: Sequence[Chosen]) -> Tensor:
-        """Return a copy [C, K] of the chosen rows, on the current stream and without waiting for the device."""
+        """Return a copy [C, K] of the selected rows, on the current stream, without waiting for the device."""
         if sum(one.count for one in rows) == len(self.read):  # all, in order
             read_CL = self.read if self.last is not None else self.read.clone()
             index = None

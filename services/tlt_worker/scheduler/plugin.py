@@ -32,7 +32,7 @@ class How(StrEnum):
     AROUND = "around"
     """Wrap a function through SGLang's hook registry; the hook receives the original first."""
     SET = "set"
-    """Set a name that is None on this device, where the registry would replace every None in SGLang, or torch's."""
+    """Set a name that is None on this device. The registry would replace every None in SGLang or torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Hook:
 
 
 def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
-    """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
+    """Return all hooks. Imports SGLang's workers, which takes seconds."""
     from tlt_worker.scheduler import routed_experts
     from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
@@ -170,7 +170,7 @@ def install() -> None:
     Register the hooks, if a TLT worker started this engine.
 
     Raises:
-        EngineError: SGLang is set to simulate acceptance, but not by a benchmark.
+        EngineError: SGLang is set to simulate acceptance outside a benchmark.
     """
     settings = _settings()
     if settings is None:
@@ -199,7 +199,7 @@ def check_importable() -> None:
 
     Raises:
         ImportError: A target does not exist in this SGLang.
-        AttributeError: Same.
+        AttributeError: A target's name does not exist in its module.
     """
     for hook in hooks(_settings(), cpu=_is_cpu()):
         pkgutil.resolve_name(hook.target)
@@ -267,12 +267,12 @@ def join_channels(original: Callable[..., Any], *args: Any, **kw: Any) -> Any:
 
 
 def select_target_by_default(original: Callable[..., Any], self: Any, selector: str = "all") -> Any:
-    """Load policy weights into the target only: SGLang would load them into the drafter as well."""
+    """Load policy weights into the target only. SGLang would load them into the drafter as well."""
     return original(self, "target" if selector == "all" else selector)
 
 
 def capture_around(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap the processing of a round: contain its failure, record what it did, and count it."""
+    """Wrap the processing of a round: contain failures, record the round, and count it."""
     from tlt_worker.scheduler.failures.containment import process_contained
 
     outcome = process_contained(partial(_processed, original), self, batch, result, *args, **kw)

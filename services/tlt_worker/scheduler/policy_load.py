@@ -1,4 +1,4 @@
-"""Loads the policy's weights: keeps the scheduler alive if they cannot be loaded, and splits stacked experts."""
+"""Loads the policy's weights: keeps the scheduler alive after a failed load, and splits stacked experts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,8 +12,8 @@ def report_failed_load(original: Callable[..., Any], self: Any, model_path: str,
     """
     Wrap the loading of weights from disk: report an error of SGLang's rollback instead of ending the process.
 
-    The rollback reads the new files again, and fails again if they are damaged. The worker then loads the served
-    weights; until it does, generation is paused.
+    The rollback reads the new files again and fails again if they are damaged. Generation stays paused until the worker
+    has loaded the served weights.
     """
     served = self.model_config.model_path
     try:
@@ -27,7 +27,7 @@ def report_failed_load(original: Callable[..., Any], self: Any, model_path: str,
 
 def experts_apart(original: Callable[..., Any], self: Any, source: Any, *args: Any, **kw: Any) -> Any:
     """
-    Wrap the reading of a checkpoint: yield stacked experts apart, for classes that would skip them without a word.
+    Wrap the reading of a checkpoint: split stacked experts for classes that would silently skip them.
 
     The tensors are views of the stack, so nothing is copied.
     """
@@ -38,7 +38,7 @@ def experts_apart(original: Callable[..., Any], self: Any, source: Any, *args: A
 
 
 def split(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Yield a stacked tensor's experts, or the tensor itself if it is none."""
+    """Yield a stacked tensor's experts, or the tensor itself if it is not stacked."""
     parts = parts_of(name, tuple(tensor.shape))
     if not parts:
         yield name, tensor

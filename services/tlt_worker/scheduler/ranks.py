@@ -26,28 +26,28 @@ Told = Down | HeadTokensChosen
 
 
 class LeaderError(Exception):
-    """Rank 0 could not decide."""
+    """Rank 0 failed to decide."""
 
 
 class Decision(NamedTuple):
-    """What rank 0 decides for a round of all ranks."""
+    """Rank 0's decision for a round of all ranks."""
 
     number: int = NOTHING
-    """Index of the arm; `NOTHING`: the round does not decode."""
+    """Number of the arm; `NOTHING` if the round does not decode."""
     rest: Any = None
-    """What else the ranks need, such as drafts that were found; None in most rounds, which then need no more."""
+    """Additional data for the ranks, such as found drafts; None in most rounds, which saves a second message."""
     keeps_up: bool = False
-    """Whether the drafter processes what it skipped after this round, if it skips this one too."""
+    """Whether the drafter processes skipped states after this round, if it skips this one too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _More:
-    """What follows a decision that is more than a number."""
+    """The second message of a decision with additional data."""
 
     messages: Sequence[Told]
     rest: Any
     failure: str | None
-    """Why there is no decision."""
+    """Why rank 0 failed to decide."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Ranks:
     """
     One process among the ranks, which run the same rounds in the same order.
 
-    Ranks that decided independently would diverge: rewards are measured times, and message arrival is not synchronised.
+    Ranks that decided independently would diverge: rewards are measured times, and message arrival is not synchronized.
     """
 
     rank: int
@@ -63,7 +63,7 @@ class Ranks:
     group: Any
     """CPU process group of torch.distributed."""
     failures: Any = None
-    """A second one, for failures only: a rank that waits there disturbs none of the others' messages."""
+    """A second CPU process group, for failures only, so that waiting there does not disturb other messages."""
     _decisions: int = field(default=0, init=False)
 
     @classmethod
@@ -88,14 +88,14 @@ class Ranks:
         decide: Callable[[], Decision],
     ) -> Decision:
         """
-        Handle on all ranks what rank 0 receives, then return its decision.
+        Handle rank 0's received messages on all ranks, then return its decision.
 
         Every rank must call it at the same point of a round. They exchange one message of fixed size, and a second one
-        only if something was received, or the decision is more than a number.
+        only if something was received, or the decision has additional data.
 
         Raises:
             Exception: `receive`, `handle` or `decide` raised it on rank 0.
-            LeaderError: Same, on the other ranks, so that all ranks fail at this point.
+            LeaderError: Rank 0 failed; raised on the other ranks, so that all ranks fail at this point.
         """
         if self.size == 1:
             for message in receive():
@@ -147,11 +147,11 @@ class Ranks:
         """
         Return whether all ranks have failed at the same point; wait for them up to `FAILURE_S`.
 
-        Rounds that succeed need no message for this: a rank that did not fail never comes here. It waits for this one
-        in the next round, until this one gives up and ends, which ends the engine.
+        Successful rounds need no message for this: a rank that did not fail never gets here. It waits for this one in
+        the next round, until this one gives up and exits, which ends the engine.
 
         Args:
-            what: Describes the point and the requests concerned. Not the error: its text may name the device.
+            what: The point of failure and the requests concerned, without the error, whose text may name the device.
         """
         if self.size == 1:
             return True
@@ -166,7 +166,7 @@ class Ranks:
         return all(torch.equal(one, mine) for one in found)
 
     def all_did(self, done: bool) -> bool:
-        """Return whether all ranks did what rank 0 is about to confirm. Every rank must call it."""
+        """Return whether all ranks completed the action that rank 0 is about to confirm. Every rank must call it."""
         if self.size == 1:
             return done
         found: list[Any] = [None] * self.size
@@ -175,10 +175,10 @@ class Ranks:
 
 
 class NoLink:
-    """The link of a rank above 0: the worker communicates with rank 0 only."""
+    """The link of ranks above 0: the worker communicates with rank 0 only."""
 
     def beat(self) -> None:
-        """Do nothing: a round ends on all ranks, and rank 0 counts it."""
+        """Do nothing: rank 0 counts the rounds of all ranks."""
 
     def compile_begins(self) -> None:
         """Do nothing: ranks compile the same functions at the same time."""

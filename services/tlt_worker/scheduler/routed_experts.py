@@ -1,11 +1,11 @@
 """
-The experts that tokens were routed to: SGLang's capture, made right for arms. Used inside SGLang's processes only.
+Corrects SGLang's capture of routed experts for arms. Used inside SGLang's processes only.
 
 SGLang writes each pass's choices to a buffer on the device, copies them with the round's results, and keeps them on the
-host by KV cache slot: `state_capturer/`. What a slot holds is thus what made its keys and values, and rejected drafts,
-retraction and cached prefixes follow from the slots. It forgets that verification may have more rows than requests, and
-that the accepted path of a tree is moved to other slots (`speculative/eagle_worker_common.py`). Written against SGLang
-0.5.23.
+host by KV cache slot: `state_capturer/`. A slot's experts are thus those that computed its keys and values, which
+handles rejected drafts, retraction and cached prefixes. SGLang does not account for verifications with more rows than
+requests, nor for a tree's accepted path, which moves to other slots (`speculative/eagle_worker_common.py`). Written
+against SGLang 0.5.23.
 """
 
 import os
@@ -18,7 +18,7 @@ from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
 
 
 def room_for_verification(original: Callable[..., Any], *, max_running_requests: int, **kw: Any) -> Any:
-    """Wrap the creation of the buffers: every request may verify as many tokens as the largest arm."""
+    """Wrap the allocation of the buffers: every request may verify as many tokens as the largest arm."""
     arms = LinkSettings.from_json(os.environ[LINK_VARIABLE]).arms
     widest = max((arm.draft_tokens for arm in arms), default=1)
     return original(max_running_requests=max_running_requests * max(1, widest), **kw)
@@ -26,9 +26,9 @@ def room_for_verification(original: Callable[..., Any], *, max_running_requests:
 
 def keep_until_processed(original: Callable[..., Any], *args: Any, no_copy_to_cpu: bool = False, **kw: Any) -> Any:
     """
-    Wrap the end of a pass: keep the choices in the round's result in any loop.
+    Wrap the end of a pass: keep the experts in the round's result, with and without overlap.
 
-    Without overlap SGLang stores them at once, before the verification has said where the accepted ones are.
+    Without overlap, SGLang stores them immediately, before verification has determined the accepted ones.
     """
     captured = original(*args, no_copy_to_cpu=True, **kw)
     if not no_copy_to_cpu:
@@ -38,12 +38,12 @@ def keep_until_processed(original: Callable[..., Any], *args: Any, no_copy_to_cp
 
 def follow_accepted(result: Any, requests: int, nodes: int) -> None:
     """
-    Move the choices of a tree's accepted path to the front of each request's rows, as its keys and values were.
+    Move the experts of a tree's accepted path to the front of each request's rows, like its keys and values.
 
     Args:
         result: SGLang's result of a verification.
         requests: Number of requests.
-        nodes: Rows of each.
+        nodes: Rows per request.
     """
     captured = result.routed_experts_output
     if captured is None or result.accept_index is None:
@@ -56,6 +56,6 @@ def follow_accepted(result: Any, requests: int, nodes: int) -> None:
 
 
 def allocate_unpinned(original: Callable[..., Any], *args: Any, pin_memory: bool = False, **kw: Any) -> Any:
-    """Wrap the allocation of host memory on a CPU: there is no CUDA to register it with."""
+    """Wrap the allocation of host memory on a CPU, where CUDA cannot pin it."""
     del pin_memory
     return original(*args, pin_memory=False, **kw)

@@ -1,4 +1,4 @@
-"""Values that go from the host to the device without the host waiting. Used inside SGLang's processes only."""
+"""Copies values from host to device without making the host wait. Used inside SGLang's processes only."""
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
@@ -21,9 +21,9 @@ def sent(values: Sequence[Any], device: Any, dtype: torch.dtype | None = None) -
 @lru_cache(maxsize=64)
 def sent_once(values: tuple[Hashable, ...], device: Any, dtype: torch.dtype) -> Tensor:
     """
-    Return a tensor of host values on a device: the same one for the same values. It must not be modified.
+    Return a tensor of host values on a device. Equal values return the same tensor, which must not be modified.
 
-    For what stays the same from round to round while the same requests run. The type is named, since (True,) and (1,)
-    are the same values.
+    For values that stay the same from round to round while the same requests run. The type is part of the key, since
+    (True,) equals (1,).
     """
     return sent(values, device, dtype)

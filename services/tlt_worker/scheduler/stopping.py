@@ -1,9 +1,9 @@
 """
-When a response ends: at stop strings, and by three rules that SGLang decides otherwise. In SGLang's processes only.
+Ends responses at stop strings, and by three rules that differ from SGLang's. Used inside SGLang's processes only.
 
-Stop strings are found in the scheduler, so that such a response ends like one with a stop token: with the token that
-completes the string, whatever was accepted behind it, and as a finished response for the cache, the drafter's data and
-the statistics.
+Stop strings are detected in the scheduler, so that a response ends as with a stop token: with the token that completes
+the string, regardless of tokens accepted after it, and as a finished response for the cache, the drafter's data and the
+statistics.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ from tlt_worker.scheduler.sampling.penalties import prefix_of
 
 def stop_at_strings(original: Callable[..., bool], self: Any, new_accepted_len: int = 1) -> bool:
     """
-    Wrap `Req._check_str_based_finish`, which has no tokenizer here.
+    Wrap `Req._check_str_based_finish`, which lacks a tokenizer here.
 
-    An end token that a round accepted before a stop string ends the response, as it does without speculation.
+    An end token accepted before a stop string ends the response, as it does without speculation.
     """
     stops = StopStrings.of(self)
     if stops is None:
@@ -42,7 +42,7 @@ def stop_at_strings(original: Callable[..., bool], self: Any, new_accepted_len: 
 
 
 def _first(req: Any, stops: StopStrings, new: int) -> tuple[int, str] | None:
-    """Return the first stop string that one of a request's new tokens completes, and the length of its output then."""
+    """Return the first stop string that a request's new tokens complete, and the length of its output at that point."""
     prefix, done = prefix_of(req), len(req.output_ids) - new
     search: StopSearch | None = getattr(req, "tlt_stop_search", None)
     if search is None or search.tokens > prefix + done:
@@ -62,10 +62,10 @@ def _first(req: Any, stops: StopStrings, new: int) -> tuple[int, str] | None:
 
 def require_decodable(arrived: Any) -> None:
     """
-    Load the tokenizer, at the first request with stop strings.
+    Load the tokenizer on the first request with stop strings.
 
     Raises:
-        InvalidRequestError: It cannot be loaded.
+        InvalidRequestError: The tokenizer cannot be loaded.
     """
     if (stops := StopStrings.of(arrived)) is None:
         return
@@ -80,18 +80,18 @@ def require_decodable(arrived: Any) -> None:
 
 @cache
 def vocabulary_of(tokenizer: str) -> Vocabulary:
-    """Return the texts of tokens by a tokenizer.json, special tokens included."""
+    """Return the texts of tokens from a tokenizer.json, including special tokens."""
     found = Tokenizer.from_file(tokenizer)
     return Vocabulary(partial(found.decode, skip_special_tokens=False), lead_of(found))
 
 
 def finish_before_abort(original: Callable[..., None], self: Any, new_accepted_len: int = 1) -> None:
     """
-    Wrap `Req.update_finish_state`, which looks at an abort first and then at nothing else.
+    Wrap `Req.update_finish_state`, which handles an abort before anything else.
 
-    Its round has added tokens by then. If an end token is among them, the tokens up to it are the whole response;
-    returned as aborted, with all that was accepted behind it, a caller that continues from them would continue after
-    the end. An abort that reports an error stays one.
+    The round has added tokens by then. If an end token is among them, the response is complete up to it. If it were
+    returned as aborted, with all tokens accepted after the end, a caller would continue after the end. An abort that
+    reports an error stays an abort.
     """
     aborted = self.to_finish
     if aborted is None or getattr(aborted, "status_code", None) is not None:
@@ -104,7 +104,7 @@ def finish_before_abort(original: Callable[..., None], self: Any, new_accepted_l
 
 
 def stop_at_stop_tokens(original: Callable[..., bool], self: Any, new_accepted_tokens: Sequence[int]) -> bool:
-    """Wrap `Req._check_token_based_finish`, in which `ignore_eos` disables `stop_token_ids` too: the caller's stop."""
+    """Wrap `Req._check_token_based_finish`, in which `ignore_eos` also disables the caller's `stop_token_ids`."""
     params = self.sampling_params
     if not (params.ignore_eos and params.stop_token_ids):
         return original(self, new_accepted_tokens)
@@ -120,10 +120,10 @@ def stop_at_stop_tokens(original: Callable[..., bool], self: Any, new_accepted_t
 
 def end_as_the_tokenizer_says(original: Callable[..., set[int] | None], self: Any) -> set[int]:
     """
-    Wrap `ModelConfig._get_hf_eos_token_id`: SGLang asks its tokenizer for further ones, which it does not have here.
+    Wrap `ModelConfig._get_hf_eos_token_id`: SGLang reads further end tokens from its tokenizer, which it lacks here.
 
-    A minimum length suppresses all of them, and `ignore_eos` ignores them. Those outside the vocabulary are never
-    sampled, and would be an index outside a tensor.
+    A minimum length suppresses them, and `ignore_eos` ignores them. Tokens outside the vocabulary are dropped: they are
+    never sampled and would be out-of-range indices.
     """
     found = (original(self) or set()) | tokenizer_end_tokens(Path(self.model_path))
     return {token for token in found if 0 <= token < self.vocab_size}
@@ -131,12 +131,12 @@ def end_as_the_tokenizer_says(original: Callable[..., set[int] | None], self: An
 
 class StopSearch:
     """
-    Looks for stop strings in the text of a response, whichever way the model has cut it into tokens.
+    Searches a response's text for stop strings, regardless of its tokenization.
 
     Args:
         text: Decodes the response, special tokens included.
-        strings: The stop strings. Of those that one token completes, the first in this order ends the response.
-        min_tokens: Response tokens that none of them ends.
+        strings: The stop strings. If one token completes several, the first in this order ends the response.
+        min_tokens: Number of initial response tokens that no stop string can end.
     """
 
     def __init__(self, text: Detokenizer, strings: Sequence[str], *, min_tokens: int = 0) -> None:

@@ -1,1 +1,1 @@
-"""What keeps speculation good: the drafter, captured hidden states, recent rounds, and the link to the tuner."""
+"""Keeps speculation effective: the drafter, captured hidden states, recent rounds, and the link to the tuner."""

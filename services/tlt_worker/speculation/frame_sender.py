@@ -1,8 +1,8 @@
 """
 Sends captured hidden states from the engine to the cache service, which decides what to capture.
 
-While the queue of frames is nearly full, because the cache takes them too slowly, nothing is captured: the engine would
-copy states only for them to be dropped.
+While the queue of frames is nearly full because the cache is too slow, capture stops: the engine would only copy states
+to drop them.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ _WATCH_POLICY = wire.pb.WatchPolicyRequest()
 
 
 class QueueLimit:
-    """Whether the queue of frames has room, with a distance between stopping and going on. Pure."""
+    """Whether the queue of frames has room, with hysteresis between stopping and resuming. Pure."""
 
     def __init__(self) -> None:
         self.is_full = False
 
     def look(self, used: float) -> bool:
-        """Take note of the share of the queue in use; return whether the answer changed."""
+        """Record the share of the queue in use; return whether the answer changed."""
         before = self.is_full
         self.is_full = used >= (ROOMY if before else FULL)
         return self.is_full != before

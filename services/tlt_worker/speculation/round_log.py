@@ -10,7 +10,7 @@ from tlt_worker.engine.base import Engine
 
 
 class RoundLog:
-    """The engine's recent rounds. Always collected: the status reports them, with or without a tuner."""
+    """The engine's recent rounds. Always collected, since the status reports them even without a tuner."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -25,7 +25,7 @@ class RoundLog:
 
     @property
     def arm(self) -> str:
-        """Arm that most rounds of the last report used; empty before the first."""
+        """Arm that most rounds of the last report used; empty before the first report."""
         return max(self._latest, key=lambda window: window.rounds).arm if self._latest else ""
 
     @property

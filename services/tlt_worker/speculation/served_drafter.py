@@ -1,4 +1,4 @@
-"""The drafter loaded in the engine, and the loading of newer ones."""
+"""The drafter loaded in the engine. Loads newer ones."""
 
 import asyncio
 import tempfile
@@ -27,7 +27,7 @@ MAX_RETRY_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refused:
-    """A drafter that does not fit, and the files that said so."""
+    """A refused drafter and a fingerprint of its files."""
 
     wish: DrafterWish
     fingerprint: str
@@ -35,9 +35,9 @@ class _Refused:
 
 class ServedDrafter:
     """
-    Loads drafters, the newest version only. If a load fails, the previous drafter stays, and the load is repeated with
-    backoff until it succeeds or a newer drafter is requested: the cause may be a storage that is away, or a full disk.
-    A drafter that was read and does not fit is not read again until its files change.
+    Loads drafters, the newest version only. If a load fails, the previous drafter stays, and the load is retried with
+    backoff until it succeeds or a newer drafter is requested: the cause may be unavailable storage or a full disk. A
+    drafter that was read and does not fit is not read again until its files change.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ServedDrafter:
 
     @property
     def problem(self) -> str:
-        """Why the requested drafter is not loaded; empty: it is, or was not tried yet."""
+        """Why the requested drafter is not loaded; empty if it is, or has not been tried yet."""
         return self._problem
 
     def wish(self, wish: DrafterWish) -> None:
@@ -94,7 +94,7 @@ class ServedDrafter:
         return await self._changes.do(lambda: self._load(wish))
 
     async def run(self) -> Never:
-        """Load requested drafters until cancelled. Nothing that goes wrong ends it."""
+        """Load requested drafters until cancelled. No failure ends it."""
         delays, retry_s = backoff(RETRY_S, MAX_RETRY_S), None
         while True:
             with suppress(TimeoutError):
@@ -124,7 +124,7 @@ class ServedDrafter:
         return True
 
     async def _is_still_refused(self, wish: DrafterWish) -> bool:
-        """Return whether the drafter was refused and its files are the same; a listing tells."""
+        """Return whether the drafter was refused and its files are unchanged, according to a listing."""
         if self._refused is None or self._refused.wish != wish:
             return False
         try:

@@ -20,10 +20,10 @@ from tlt_worker.weights.source import WeightSources, is_remote
 class DeltaFolding:
     """
     Args:
-        spool_dir: Where the changes are kept meanwhile.
+        spool_dir: Directory for the received changes.
         model: The model's directory.
-        served: Returns the release served and the directory of its weights.
-        sources: Where changes may be read from, and their maximum size.
+        served: Returns the served release and the directory of its weights.
+        sources: Accepted sources of changes, and their maximum size.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class DeltaFolding:
         self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
     ) -> AsyncGenerator[TensorChunk, None]:
         """
-        Yield the weights of a release, which must be served, with these changes, or with those in a directory.
+        Yield the weights of a release, which must be served, with these changes or those in a directory applied.
 
         Raises:
             StaleVersionError: Another release is served.
@@ -92,7 +92,7 @@ class DeltaFolding:
 
     @cached_property
     def _rules(self) -> tuple[bool, bool]:
-        """Whether the model ties its head, and whether stacked experts stand for experts apart."""
+        """Return whether the model ties its head, and whether stacked experts stand for individual ones."""
         config = read_config(self._model)
         return is_tied(config), are_served_apart(config)
 

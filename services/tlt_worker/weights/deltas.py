@@ -1,4 +1,4 @@
-"""Folds changes of weights into the weights that they change: pure, but for reading files."""
+"""Applies changes of weights to their base weights. Pure, except for reading files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class _Elements:
 
     indices: NDArray[np.int64]
     values: NDArray[Any]
-    """As unsigned integers of their size: bits are copied, not numbers."""
+    """Values as unsigned integers of the same size: bits are copied, not numbers."""
 
     @classmethod
     def of(cls, target: Piece, indices: Piece, values: Piece) -> "_Elements":
@@ -34,7 +34,7 @@ class _Elements:
         Read the changed elements of a tensor.
 
         Raises:
-            WeightsError: They do not fit the tensor, or one comes twice.
+            WeightsError: They do not fit the tensor, or an element is repeated.
         """
         if values.dtype != target.dtype:
             raise WeightsError(f"{values.name} has type {values.dtype}; the served tensor has {target.dtype}")
@@ -54,12 +54,12 @@ class _Elements:
         return cls(indices=places, values=_read(values, f"<u{DTYPE_BYTES[target.dtype]}")[order])
 
     def within(self, first: int, count: int) -> "_Elements":
-        """Return those of a part of the tensor, which begins at element `first`."""
+        """Return the changes within a part of the tensor, which starts at element `first`."""
         begin, end = np.searchsorted(self.indices, (first, first + count))
         return _Elements(indices=self.indices[begin:end] - first, values=self.values[begin:end])
 
     def folded(self, piece: Piece) -> TensorChunk:
-        """Return a piece of the tensor with its changed elements."""
+        """Return a piece of the tensor with its changes applied."""
         chunk = piece.read()
         first = piece.offset_bytes // self.values.itemsize
         begin, end = np.searchsorted(self.indices, (first, first + piece.length // self.values.itemsize))
@@ -72,7 +72,7 @@ class _Elements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changed:
-    """Where the changed elements of a tensor are."""
+    """Location of a tensor's changed elements."""
 
     target: Piece
     indices: Piece
@@ -84,7 +84,7 @@ class _Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ChangedPart:
-    """A part of a tensor whose elements change: a whole one, or an expert's."""
+    """A tensor, or an expert within one, whose elements change."""
 
     whole: _Changed
     first: int
@@ -97,13 +97,13 @@ _Changes: TypeAlias = Mapping[str, Piece | _ChangedPart]
 
 def folded(base: Path, changes: Path, *, without: str = "", splits_experts: bool = False) -> Iterator[TensorChunk]:
     """
-    Yield all tensors of a checkpoint with changes, in pieces. All changes are checked before the first is yielded.
+    Yield all tensors of a checkpoint with changes applied, in pieces. All changes are checked before the first piece.
 
     Args:
         base: A checkpoint.
-        changes: Tensors that replace those of the same names, and elements as in `tlt_common.domain.weights`.
-        without: A tensor of the base that is left out unless it is changed.
-        splits_experts: Whether stacked experts, of either, stand for experts apart, which are yielded.
+        changes: Tensors that replace those with the same names, and elements as in `tlt_common.domain.weights`.
+        without: A tensor of the base that is omitted unless it is changed.
+        splits_experts: Whether stacked experts of either stand for individual ones, which are yielded.
 
     Raises:
         OSError: A file cannot be read.
@@ -123,7 +123,7 @@ def folded(base: Path, changes: Path, *, without: str = "", splits_experts: bool
 
 
 def _changes(sent: Mapping[str, Piece], served: Mapping[str, Piece], splits_experts: bool) -> _Changes:
-    """Return what replaces each served tensor that changes, once every change is known to fit."""
+    """Return the replacement of each served tensor that changes, after checking that every change fits."""
     shapes = {name: entry.shape for name, entry in served.items()}
     if splits_experts:
         require_one_spelling(map(_target_of, sent))
@@ -168,7 +168,7 @@ def _target_of(name: str) -> str:
 
 
 def _whole(target: str, stack: tuple[int, ...] | None, parts: list[Piece]) -> Piece:
-    """Return a served tensor, or the stack of which served tensors are the parts."""
+    """Return a served tensor, or the stack of the served tensors that are its parts."""
     if stack is None:
         return parts[0]
     if len(kinds := {part.dtype for part in parts}) > 1:

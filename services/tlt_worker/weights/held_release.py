@@ -15,24 +15,24 @@ from tlt_worker.checkpoints.finite import FiniteCheck
 
 class HeldRelease:
     """
-    A release and where its files are. Peers follow it from the moment it begins to arrive.
+    A release and the location of its files. Peers can follow it from the moment it starts to arrive.
 
-    It may arrive in several attempts. A spool that is written is continued by the next one; what was only linked is not
-    ours, and is given up.
+    It may arrive in several attempts. The next attempt continues a written spool; linked files belong to another
+    process and are given up.
 
     Args:
-        spool_dir: Where it is received; None if its files are there already.
-        max_bytes: Maximum size of what is received.
+        spool_dir: Directory to receive it in; None if its files already exist.
+        max_bytes: Maximum size of received weights.
 
     Attributes:
         id: The release, with its digest once it is staged.
-        uri: Where it was published; None if it was streamed.
-        base: The release that must be served until the switch; None: any.
+        uri: URI where it was published; None if it was streamed.
+        base: The release that must be served until the switch; None for any.
         directory: Directory of its files; None until it is staged.
         staged: Result of staging; None until it is staged.
         incoming: The spool in which it arrives.
         turn: Held by the call that receives the release; repeated calls wait for it.
-        receiving: The part of that call which `remove` ends.
+        receiving: The part of that call that `remove` cancels.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class HeldRelease:
 
     @property
     def served(self) -> ServedRelease:
-        """Description for gateways."""
+        """The release as gateways see it."""
         return ServedRelease(id=self.id, uri=self.uri)
 
     @property
@@ -72,15 +72,15 @@ class HeldRelease:
 
     @property
     def pieces(self) -> int:
-        """Number of pieces after which the next attempt continues."""
+        """Number of pieces received, after which the next attempt continues."""
         return 0 if self._written is None else len(self._written.log)
 
     async def spool(self) -> Spool:
         """
-        Return the spool to write the release to, with what arrived in an earlier attempt.
+        Return the spool to write the release to, with the pieces of earlier attempts.
 
         Raises:
-            WeightsUnreadableError: It cannot be created.
+            WeightsUnreadableError: The spool cannot be created.
         """
         if (written := self._written) is not None:
             return written
@@ -89,22 +89,22 @@ class HeldRelease:
 
     async def link(self, file: SpoolFile) -> Spool:
         """
-        Link the file to which another process writes the release. What arrived before is deleted.
+        Link the file to which another process writes the release. Pieces received before are deleted.
 
         Raises:
-            WeightsUnreadableError: It cannot be linked; what arrived before stays.
+            WeightsUnreadableError: The file cannot be linked; pieces received before stay.
         """
         linked = await self._begun(file)
         self._give_up("the release is received anew")
         return self._arrive(linked)
 
     def lose_link(self, why: str) -> None:
-        """Give up what was linked: its owner, or the way to it, is lost."""
+        """Give up linked files because their owner, or the connection to it, is lost."""
         if self.incoming is not None and self.incoming.is_linked:
             self._give_up(why)
 
     def copied(self, locked: LockedDirectory) -> None:
-        """Delete this directory with the release."""
+        """Mark this directory as a copy to delete with the release."""
         self._copy = locked
 
     def complete(self, release: ReleaseId, directory: Path, staged: Staged) -> None:
@@ -114,20 +114,20 @@ class HeldRelease:
 
     def require_wanted(self) -> None:
         """
-        Check that the release has not been removed meanwhile.
+        Check that the release has not been removed.
 
         Raises:
-            StaleVersionError: It has; the message says why.
+            StaleVersionError: It has been removed; the message says why.
         """
         if self._ended:
             raise StaleVersionError(self._ended, field="release")
 
     async def log(self) -> PieceLog:
         """
-        Return its pieces, which may still be arriving.
+        Return the pieces of the release, which may still be arriving.
 
         Raises:
-            UnavailableError: They will not arrive.
+            UnavailableError: They will never arrive.
         """
         while self._log is None:
             if self._ended or self.directory is not None:
@@ -137,7 +137,7 @@ class HeldRelease:
         return self._log
 
     def remove(self, why: str) -> None:
-        """Delete what this worker copied, and end the call that receives it and those that follow it."""
+        """Delete the copies that this worker made, and cancel the calls that receive or follow the release."""
         self._ended = self._ended or why
         self._arrived.set()
         self.receiving.end()
@@ -148,7 +148,7 @@ class HeldRelease:
 
     @property
     def _written(self) -> Spool | None:
-        """The spool in which it arrives, unless that is linked."""
+        """The spool in which the release arrives, unless it is linked."""
         return None if self.incoming is None or self.incoming.is_linked else self.incoming
 
     async def _begun(self, source: SpoolFile | None) -> Spool:
@@ -156,20 +156,24 @@ class HeldRelease:
         return await Spool.begin(self._spool_dir, max_bytes=self._max_bytes, check=FiniteCheck().chunk, source=source)
 
     def _arrive(self, incoming: Spool) -> Spool:
-        """Let peers follow what arrives from now on."""
+        """Let peers follow the release from now on."""
         self.incoming, self._log = incoming, incoming.log
         self._arrived.set()
         return incoming
 
     def _give_up(self, why: str) -> None:
-        """Delete what has arrived, since the rest will not. Peers may ask again; they wait for the next attempt."""
+        """
+        Delete the received pieces, since the rest will not arrive.
+
+        Peers may ask again; they wait for the next attempt.
+        """
         if self.incoming is not None:
             self.incoming.discard(why)
             self.incoming, self._log = None, None
             self._arrived.clear()
 
     async def _read(self) -> PieceLog:
-        """Return the pieces of files that were found where they are."""
+        """Return the pieces of files that are read in place."""
         if self.directory is None:
             raise UnavailableError(self._ended)
         try:

@@ -28,12 +28,12 @@ PAUSE_S = 0.1
 
 async def fetch(held: HeldRelease, addresses: Sequence[str], connect: Callable[[str], grpc.aio.Channel]) -> None:
     """
-    Receive a release from workers that have it or are receiving it, continuing after what has arrived. Does not finish
-    it.
+    Receive a release from workers that have it or are receiving it, continuing after the pieces received so far. Does
+    not complete it.
 
     It is fetched from one peer at a time, the nearest upstream first; each worker passes pieces on as they arrive, so
-    that the time is nearly independent of the number of workers. If a peer is lost, the next one continues at the piece
-    that was reached. A peer on this machine offers its file to be linked instead.
+    that the time is nearly independent of the number of workers. If a peer is lost, the next one continues at the next
+    piece. A peer on this machine offers its file for linking instead.
 
     Raises:
         WeightsUnreadableError: No peer provides the rest, or the disk is full.
@@ -102,7 +102,7 @@ async def _linked(held: HeldRelease, file: SpoolFile, parts: AsyncIterator[Part]
 
 
 class _Tensors:
-    """The tensors of an answer, and its end once they have been followed."""
+    """The tensors of an answer. Knows how the answer ended after they have been consumed."""
 
     def __init__(self, first: Part | None, rest: AsyncIterator[Part]) -> None:
         self._first = first

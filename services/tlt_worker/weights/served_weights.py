@@ -1,4 +1,4 @@
-"""The policy's weights: staged while requests run, then switched, all or nothing."""
+"""The policy's weights: staged while requests run, then switched atomically."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -24,8 +24,8 @@ class ServedWeights:
     """
     The served and the staged release. `make_way` is called before each switch.
 
-    At most one release is staged. A greater one replaces it; a smaller one is refused, so that of two updates that
-    compete, the same one wins on every worker.
+    At most one release is staged. A greater release replaces it and a smaller one is refused, so that the same one of
+    two competing updates wins on every worker.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ServedWeights:
 
     @property
     def release(self) -> ServedRelease:
-        """The release served."""
+        """The served release."""
         return self._served.served
 
     @property
@@ -64,11 +64,11 @@ class ServedWeights:
 
     async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart]) -> tuple[int, str]:
         """
-        Fetch and check weights; return their size in bytes and digest. Repeating it for a release that is staged, being
-        staged or served returns the same.
+        Fetch and check weights; return their size in bytes and digest. Idempotent for a release that is staged, being
+        staged or served.
 
         Raises:
-            StaleVersionError: A release that is not smaller is served or staged, or replaces this one meanwhile.
+            StaleVersionError: An equal or greater release is served or staged, or replaces this one meanwhile.
             WeightsError: The weights do not fit the model; the served ones stay.
             WeightsUnreadableError: This worker cannot read or store the weights.
         """
@@ -89,8 +89,8 @@ class ServedWeights:
 
         Raises:
             StaleVersionError: Another release, or none, is staged.
-            WeightsError: The content is not that of the release, or the engine rejected it after all; the previous
-                weights are still served.
+            WeightsError: The content does not match the release, or the engine rejected it; the previous weights are
+                still served.
         """
         if release == self._served.id:
             return 0.0
@@ -107,7 +107,7 @@ class ServedWeights:
         Return a release that peers may fetch.
 
         Raises:
-            NotFoundError: It is neither served nor staged here.
+            NotFoundError: The release is neither served nor staged here.
         """
         for held in (self._served, self._switching, self._staged):
             if held is not None and held.id == release and release.version > 0:
@@ -121,7 +121,7 @@ class ServedWeights:
                 held.remove("the worker is shutting down")
 
     def _claimed(self, order: StageOrder) -> HeldRelease:
-        """Return the staged release if it is the one ordered, or replace it."""
+        """Return the staged release if the order names it; otherwise replace it."""
         self._require_newer(order)
         staged = self._staged
         if staged is not None and staged.id == order.release:

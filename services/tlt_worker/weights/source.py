@@ -1,4 +1,4 @@
-"""Locates weights: in a directory of safetensors on this machine, or in an object store to copy from."""
+"""Locates weights in a directory of safetensors on this machine, or copies them from an object store."""
 
 import shutil
 import uuid
@@ -24,16 +24,16 @@ PARALLEL_FILES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightSources:
-    """Where weights may come from. Methods block: call them in a thread."""
+    """Accepted sources of weights. Methods block: call them in a thread."""
 
     prefixes: tuple[str, ...] = SOURCE_PREFIXES
     """Accepted prefixes of URIs. Those that begin with `/` are directories, for paths and file:// URIs."""
     max_bytes: int = MAX_WEIGHTS_BYTES
-    """Maximum size of a directory that is copied."""
+    """Maximum size of a copied directory."""
 
     def located(self, uri: str, copy_to: Path) -> Path:
         """
-        Return the directory of a URI; a remote one is copied to `copy_to` first.
+        Return the directory of a URI. A remote one is copied to `copy_to` first.
 
         Raises:
             WeightsError: The URI is not accepted, or has no weights.
@@ -46,8 +46,8 @@ class WeightSources:
         Return the directory of a path or file:// URI.
 
         Raises:
-            WeightsError: Another scheme or host, a relative path, or outside the accepted directories.
-            WeightsUnreadableError: Not a directory with a whole checkpoint on this machine.
+            WeightsError: The scheme, host or path is not accepted, or the path is relative.
+            WeightsUnreadableError: It is not a directory with a complete checkpoint on this machine.
         """
         path = self._local(uri)
         if not path.is_dir():
@@ -71,12 +71,12 @@ class WeightSources:
 
     def fetch(self, uri: str, directory: Path) -> Path:
         """
-        Copy a directory of safetensors to `directory`, completely or not at all; return `directory`.
+        Copy a directory of safetensors to `directory` atomically; return `directory`.
 
         An existing copy is kept: two pods on a node may fetch the same model to the same directory.
 
         Raises:
-            WeightsError: The URL is not accepted, contains no safetensors, or too many bytes.
+            WeightsError: The URL is not accepted, contains no safetensors, or is too large.
             WeightsUnreadableError: The URL is unreadable, or the disk is full.
         """
         self._require_accepted(uri)
@@ -102,7 +102,7 @@ class WeightSources:
 
     def fingerprint(self, uri: str) -> str:
         """
-        Return a text that differs once a file of a directory is replaced. Reads none.
+        Return a text that changes when a file of the directory is replaced, without reading files.
 
         Raises:
             WeightsError: The URI is not accepted.

@@ -24,11 +24,11 @@ log = get_logger(__name__)
 
 class Staging:
     """
-    Fetches weights from a URI, from peers, from the gateway's stream, or by a link to the gateway's file.
+    Fetches weights from a URI, from peers, from the gateway's stream, or through a link to the gateway's file.
 
     Args:
-        spool_dir: Where weights are kept that are received or copied.
-        sources: Where weights may be read from, and their maximum size.
+        spool_dir: Directory for received or copied weights.
+        sources: Accepted sources of weights, and their maximum size.
         connect: Opens a channel to a peer.
         check: Compares a directory with the running model and returns its size in bytes, or raises WeightsError.
     """
@@ -47,7 +47,7 @@ class Staging:
         self._check = check
 
     def begin(self, order: StageOrder) -> HeldRelease:
-        """Return the release that an order names, of which nothing has arrived."""
+        """Return the release named by an order, before any of it has arrived."""
         return HeldRelease(
             order.release,
             spool_dir=self._spool_dir,
@@ -61,9 +61,9 @@ class Staging:
         Fetch and check the release, and mark it as staged.
 
         Raises:
-            InvalidRequestError: Tensors follow although the order names another source.
+            InvalidRequestError: The order names another source, but tensors follow.
             WeightsError: The weights do not fit the model.
-            WeightsUnreadableError: They cannot be read or stored here.
+            WeightsUnreadableError: This worker cannot read or store them.
         """
         if order.uri is not None or order.peers:
             async for _ in parts:
@@ -121,7 +121,7 @@ class Staging:
             return await self._received(held, order, _nothing())
 
     async def _read_ahead(self, directory: Path) -> None:
-        """Read files whose values nobody has seen. Of those that do not fit the model, only headers are read."""
+        """Read files whose values have not been checked. If they do not fit the model, only headers are read."""
         try:
             await asyncio.to_thread(read_ahead, directory)
         except OSError as error:

@@ -35,7 +35,7 @@ def test_the_contents_of_all_journals_are_printed(directory: Path) -> None:
         "1 response, 1 update",
         "workers: 2",
         "responses: 1 to 1 prompts, 20 tokens; steps: 1; rounds: 0",
-        "000001.jsonl:4, which was left out",
+        "000001.jsonl:4, which was skipped",
     ):
         assert part in result.output
 

@@ -1,4 +1,4 @@
-"""What an arm is: a way to run a round, of a registered kind and within limits."""
+"""An arm: a way to run a round, of a registered kind and within limits."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -93,10 +93,10 @@ class ArmKind(Protocol):
 
     def parse(self, name: str) -> "Arm | None":
         """
-        Return the arm of that name; None if it is not an arm of this kind.
+        Return the arm with this name, or None if the name is not of this kind.
 
         Raises:
-            ValueError: The name is of this kind, but no such arm can run; states what is accepted.
+            ValueError: The name is of this kind, but no such arm can run; the message states what is accepted.
         """
         ...
 
@@ -117,7 +117,7 @@ def register(kind: ArmKind) -> None:
     Register a kind of arm.
 
     Raises:
-        ValueError: Another kind has that name.
+        ValueError: Another kind has the same name.
     """
     if KINDS.setdefault(kind.name, kind) is not kind:
         raise ValueError(f"arm kind {kind.name!r} is registered twice")
@@ -128,7 +128,7 @@ def kind_named(name: str) -> ArmKind:
     Return a registered kind.
 
     Raises:
-        ValueError: No kind has that name.
+        ValueError: No kind has this name.
     """
     if name not in KINDS:
         raise ValueError(f"unknown arm kind {name!r}; accepted: {', '.join(KINDS)}")
@@ -149,14 +149,14 @@ class ArmWindow:
     produced_tokens: int
     elapsed_s: float
     median_reward: float
-    """In tokens per second."""
+    """Median reward in tokens per second."""
     drafted_tokens: int = 0
     """Draft tokens verified, over all requests."""
     kv_tokens: int = 0
-    """Tokens in the KV cache, summed over rounds; 0: not counted."""
+    """Tokens in the KV cache, summed over rounds; 0 if not counted."""
 
     @property
     def accept_length(self) -> float:
-        """Tokens per request and round, bonus token included; 0 without rounds."""
+        """Tokens per request and round, including the bonus token; 0 without rounds."""
         requests = self.produced_tokens - self.accepted_tokens
         return self.produced_tokens / requests if requests else 0.0

@@ -12,10 +12,10 @@ DEFAULT_ARMS: tuple[Arm, ...] = (OFF, chain(3), chain(7))
 
 def arm_named(name: str) -> Arm:
     """
-    Return the arm of that name.
+    Return the arm with this name.
 
     Raises:
-        ValueError: It is unknown or cannot run; states what is accepted.
+        ValueError: The arm is unknown or cannot run; the message states what is accepted.
     """
     for kind in KINDS.values():
         if (arm := kind.parse(name)) is not None:
@@ -28,7 +28,7 @@ def arms_named(names: Sequence[str]) -> tuple[Arm, ...]:
     Return the arms of these names, in order.
 
     Raises:
-        ValueError: There is no name, one is unknown, or two denote the same arm; states what is accepted.
+        ValueError: There are no names, one is unknown, or two denote the same arm; the message states what is accepted.
     """
     if not names:
         raise ValueError(f"the list of arms is empty; accepted: {_accepted()}")

@@ -1,4 +1,4 @@
-"""What a worker's rounds cost: what cost curves are learned from."""
+"""Costs of a worker's rounds, from which cost curves are fitted."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ class WorkedRounds:
     """Rounds of a worker over about half a second."""
 
     serial: int = 0
-    """Rises with every report; the same rounds may be told several times. 0: none yet."""
+    """Rises with every report; repeated reports have the same serial. 0 before the first report."""
     arms: tuple[ArmWindow, ...] = ()
     prefilled_tokens: int = 0
-    """Tokens of prompts, and of responses that arrived from elsewhere, that were computed."""
+    """Prefilled tokens: prompts, and prefixes of responses begun elsewhere."""
     prefill_s: float = 0.0
-    """Seconds of the rounds that computed them."""
+    """Duration in seconds of the prefill rounds."""
 
 
 NO_ROUNDS = WorkedRounds()

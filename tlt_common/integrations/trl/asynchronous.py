@@ -1,5 +1,5 @@
 """
-Rollouts for TRL's AsyncGRPOTrainer (written for TRL 1.16.0), without vLLM, by one object for both of its protocols.
+Rollouts for TRL's AsyncGRPOTrainer (written for TRL 1.16.0), without vLLM: one object for both of its protocols.
 
     rollouts = TltAsyncRollouts("localhost:7700", dataset=dataset, tokenizer=tokenizer, reward_funcs=[...],
                                 num_generations=8, sampling=SamplingParams(max_new_tokens=2048), max_staleness=4)
@@ -37,7 +37,7 @@ PAUSE_S = 0.05
 
 class TltAsyncRollouts:
     """
-    Satisfies TRL's RolloutWorkerProtocol and WeightTransferProtocol.
+    Implements TRL's RolloutWorkerProtocol and WeightTransferProtocol.
 
     Attributes:
         rollout_buffer: TRL's RolloutSamples, in the order in which their groups were scored.
@@ -75,14 +75,15 @@ class TltAsyncRollouts:
             sampling: Sampling parameters of every response. With tools or environments, `max_new_tokens` is required
                 and limits a whole conversation, tool results included. With a seed, each response has its own, derived
                 from it.
-            max_staleness: The trainer's. A response whose first token would be further behind the weights served is
-                ended, and its group dropped; both count as `sample/dropped_stale_total`. None ends none.
+            max_staleness: The trainer's `max_staleness`. A response whose first token would be further behind the
+                served weights is ended, and its group dropped; both count as `sample/dropped_stale_total`. None sets no
+                limit.
             tools: Functions that responses may call, as for TRL's trainers; called in threads.
             environment_factory: As for TRL's trainers: creates objects whose methods responses may call.
-            max_tool_calling_iterations: Maximum number of tool calls per conversation; None: no limit.
+            max_tool_calling_iterations: Maximum number of tool calls per conversation; None sets no limit.
             chat_template_kwargs: Further arguments of the chat template.
             groups_in_flight: Number of prompts generated concurrently.
-            max_buffered: Maximum number of samples that wait for the trainer; at the maximum, generation pauses.
+            max_buffered: Maximum number of samples that wait for the trainer. At the maximum, generation pauses.
             wait_s: Seconds to wait for the gateway and the first worker.
             options: Those of `Client`. The token needs the scopes generate and update_weights.
 
@@ -154,18 +155,18 @@ class TltAsyncRollouts:
         self._published += 1
 
     def destroy(self) -> None:
-        """Close the connection for weights. Closing twice does nothing."""
+        """Close the connection for weights. Idempotent."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
     def update_model_version(self, model_version: int) -> None:
-        """Record the trainer's version number of the weights published last."""
+        """Record the trainer's version number of the last published weights."""
         self._offset = self._published - model_version
 
     def start(self) -> None:
         """
-        Start generating. Starting twice does nothing.
+        Start generating. Idempotent.
 
         Raises:
             InvalidRequestError: The installed TRL lacks the protocols of this class; the message names a version that
@@ -178,7 +179,7 @@ class TltAsyncRollouts:
             self._thread.start()
 
     def stop(self) -> None:
-        """Abort running generations and stop. Stopping twice does nothing."""
+        """Abort running generations and stop. Idempotent."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(STOP_S)
@@ -247,7 +248,7 @@ class TltAsyncRollouts:
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return what went wrong in a task, without the groups around it."""
+    """Return the root error of a task, without its exception groups."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 

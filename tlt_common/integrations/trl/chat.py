@@ -1,4 +1,4 @@
-"""Prompts, tool results and responses in the form of a tokenizer's chat template."""
+"""Converts prompts, tool results and responses with a tokenizer's chat template."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -79,7 +79,7 @@ class ChatTokenizer:
         return ids
 
     def _prepare(self) -> None:
-        """Let the tokenizer render and parse calls of tools."""
+        """Make the tokenizer render and parse tool calls."""
         from trl.chat_template_utils import (
             add_response_schema,
             get_training_chat_template,

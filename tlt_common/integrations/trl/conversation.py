@@ -1,4 +1,4 @@
-"""Conversations of the policy with tools, token by token, and which earlier ones a prompt continues."""
+"""Token-level conversations of the policy with tools, and sessions for prompts that continue earlier ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from tlt_common.integrations.trl.episode import Episode
 
 class PlayedConversation:
     """
-    A conversation while it is played.
+    A conversation in progress.
 
     Args:
         prompt: Its first messages.
         chat: The tokenizer and its template.
-        tools: What responses may call.
+        tools: Tools that responses may call.
 
     Attributes:
-        token_ids: Tokens behind the prompt: sampled ones and those of tool results.
+        token_ids: Tokens after the prompt: sampled ones and those of tool results.
     """
 
     def __init__(self, prompt: list[Message], chat: ChatTokenizer, tools: Sequence[Tool]) -> None:
@@ -46,7 +46,7 @@ class PlayedConversation:
         return self._versions[0] if self._versions else None
 
     def add_response(self, response: TokenChunk) -> list[Message]:
-        """Add a response; return the calls that it makes."""
+        """Add a response; return its tool calls."""
         message = self._chat.message(response.token_ids, context_ids=self.context_ids, tools=self._tools)
         self._messages.append(message)
         self._extend(response.token_ids, response.logprobs, sampled=True)
@@ -54,7 +54,7 @@ class PlayedConversation:
         return list(message.get("tool_calls") or ())
 
     async def add_results(self, calls: Sequence[Message]) -> None:
-        """Call tools, and add what they return."""
+        """Call tools and add their results."""
         found = [await called(call, self._by_name) for call in calls]
         self._calls += len(found)
         self._failures += sum(not succeeded for _, succeeded in found)
@@ -64,7 +64,7 @@ class PlayedConversation:
         self._extend(ids, [0.0] * len(ids), sampled=False)
 
     def drop_results(self) -> None:
-        """Remove results at the end, which leave no room for a response."""
+        """Remove results at the end if they leave no room for a response."""
         while self._messages[-1]["role"] == "tool":
             self._messages.pop()
         while not self._sampled[-1]:
@@ -72,7 +72,7 @@ class PlayedConversation:
                 column.pop()
 
     def episode(self) -> Episode:
-        """Return what was played."""
+        """Return the completed conversation."""
         return Episode(
             prompt=self._prompt,
             prompt_ids=self._prompt_ids,
@@ -95,7 +95,7 @@ class PlayedConversation:
 class _Turn:
     session_id: str
     token_ids: list[int]
-    """Prompt and response."""
+    """Tokens of prompt and response."""
 
     def is_continued_by(self, prompt_ids: Sequence[int]) -> bool:
         count = len(self.token_ids)
@@ -107,14 +107,14 @@ class Conversations:
     Sessions of the conversations in a trainer's latest rollout.
 
     TRL's tool loop appends tokens to those of a prompt and its response, keeps the order of conversations, and drops
-    those that have ended. One that is not recognized begins a new session, which costs a prefill.
+    those that have ended. An unrecognized conversation starts a new session, which costs a prefill.
     """
 
     def __init__(self) -> None:
         self._turns: list[_Turn] = []
 
     def sessions(self, prompts: Sequence[Sequence[int]]) -> list[str]:
-        """Return a session for each prompt: that of the turn it continues, or a new one."""
+        """Return a session for each prompt: the session of the turn it continues, or a new one."""
         earlier = iter(self._turns)
         continued = (next((turn for turn in earlier if turn.is_continued_by(prompt)), None) for prompt in prompts)
         return [turn.session_id if turn else new_request_id() for turn in continued]
@@ -122,7 +122,7 @@ class Conversations:
     def answered(
         self, prompts: Sequence[Sequence[int]], sessions: Sequence[str], responses: Sequence[TokenChunk]
     ) -> None:
-        """Remember the turns that have just ended, in place of all earlier ones."""
+        """Replace the remembered turns with those that have just ended."""
         self._turns = [
             _Turn(session, [*prompt, *response.token_ids])
             for prompt, session, response in zip(prompts, sessions, responses, strict=True)
@@ -131,9 +131,9 @@ class Conversations:
 
 async def called(call: Message, tools: Mapping[str, Tool]) -> tuple[Message, bool]:
     """
-    Call a tool as a response asks; return its result as a message, and whether it succeeded.
+    Call a tool as a response requests; return its result as a message, and whether it succeeded.
 
-    An error is a result, too: the policy may learn from it.
+    An error is also a result, from which the policy may learn.
     """
     function = call.get("function", call)
     name, arguments = function.get("name", ""), function.get("arguments") or {}

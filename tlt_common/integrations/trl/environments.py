@@ -1,4 +1,4 @@
-"""The environments of TRL's trainers: objects whose methods are tools, one for each conversation."""
+"""Environments of TRL's trainers: objects whose methods are tools, one per conversation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,10 +18,10 @@ NO_TOOLS = frozenset({"reset", "get_reward"})
 
 class Environments:
     """
-    Creates environments as needed, and uses them again: each is reset before a conversation.
+    Creates environments on demand and reuses them. Each is reset before a conversation.
 
     Args:
-        factory: Creates an environment; or several factories, by the name in the column `environment`.
+        factory: Creates an environment, or a mapping of factories by the name in the column `environment`.
 
     Raises:
         InvalidRequestError: An environment has no `reset`.
@@ -46,9 +46,9 @@ class Environments:
     @asynccontextmanager
     async def taken(self, row: Mapping[str, Any]) -> AsyncIterator[tuple[Any, Any]]:
         """
-        Take an environment for a row and reset it; yield it and its observation.
+        Take an environment for a row and reset it; yield it with its observation.
 
-        One whose conversation failed is not used again: a call may still be running in it.
+        If the conversation fails, the environment is not reused, since a call may still be running in it.
 
         Raises:
             InvalidRequestError: The row names an unknown environment.
@@ -73,7 +73,7 @@ def tools_of(environment: Any) -> list[Tool]:
 
 
 async def reward_of(environment: Any) -> float | None:
-    """Return an environment's reward for the conversation that ended; None: it has none."""
+    """Return an environment's reward for the finished conversation; None if it has none."""
     if (get_reward := getattr(environment, "get_reward", None)) is None:
         return None
     found = await result_of(get_reward)
@@ -81,7 +81,7 @@ async def reward_of(environment: Any) -> float | None:
 
 
 def observed(prompt: Any, observation: Any) -> Any:
-    """Return a conversation whose last message ends with an observation, text or a list of content parts."""
+    """Return a conversation with an observation, text or a list of content parts, appended to its last message."""
     if observation is None:
         return prompt
     *earlier, last = prompt

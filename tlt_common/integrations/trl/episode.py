@@ -1,4 +1,4 @@
-"""What TRL's AsyncGRPOTrainer learns from: one response, or one conversation with tools."""
+"""Training samples for TRL's AsyncGRPOTrainer: single responses or conversations with tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ class Episode:
     """One sampled completion. `token_ids`, `logprobs` and `sampled` have the same length."""
 
     prompt: Any
-    """Text or a conversation, with the observation of an environment."""
+    """Text or a conversation, including the observation of an environment."""
     prompt_ids: Sequence[int]
     completion: Any
     """Text, or the messages of the policy and of tools."""
     token_ids: Sequence[int]
-    """Sampled tokens, and between them those of tool results."""
+    """Sampled tokens, interleaved with the tokens of tool results."""
     logprobs: Sequence[float]
     """0 for tokens of tool results."""
     sampled: Sequence[bool]
     oldest_version: int
     """The oldest policy version that sampled a token."""
     calls: int = 0
-    """Calls of tools."""
+    """Number of tool calls."""
     failures: int = 0
-    """Calls that failed."""
+    """Number of failed tool calls."""
     environment: type | None = None
     reward: float | None = None
-    """The environment's; None: it has none."""
+    """The environment's reward; None if it has none."""
 
     @property
     def sampled_ids(self) -> list[int]:

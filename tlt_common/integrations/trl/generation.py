@@ -1,4 +1,4 @@
-"""What stands in for TRL's VLLMGeneration: the methods that its trainers call to generate."""
+"""Replacement for TRL's VLLMGeneration, with the methods that its trainers call to generate."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -13,8 +13,8 @@ RollOut: TypeAlias = Callable[[Sequence[Sequence[int]], Any, int, Sequence[str]]
 class TrainerGeneration:
     """
     Args:
-        roll_out: Generates one response for each prompt, for a trainer, with so many responses per prompt; with tools
-            or environments, as turns of these sessions.
+        roll_out: Generates one response for each prompt of a trainer, given the number of responses per prompt and,
+            with tools or environments, the sessions.
         trainer: The trainer that calls.
     """
 
@@ -37,8 +37,8 @@ class TrainerGeneration:
         Generate one response for each of this process's prompts, which list each prompt once per generation.
 
         Returns:
-            Token ids of the prompts, token ids of the responses, and for each token of a response a list with its
-            logprob, and one with its id.
+            Token ids of the prompts, token ids of the responses, and, for each token of a response, a list with its
+            logprob and a list with its id.
 
         Raises:
             InvalidRequestError: There are images.

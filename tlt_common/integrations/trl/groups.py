@@ -1,4 +1,4 @@
-"""Groups of episodes, scored, in the form in which TRL's AsyncGRPOTrainer learns from them."""
+"""Scored groups of episodes, in the format of TRL's AsyncGRPOTrainer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,11 +25,11 @@ class EpisodeGroup:
     row: Mapping[str, Any]
     episodes: Sequence[Episode]
     offset: int
-    """Versions of the policy as published, minus those that the trainer counts."""
+    """Published policy version minus the trainer's."""
 
     @property
     def model_version(self) -> int:
-        """The oldest version that sampled a token, as the trainer counts."""
+        """The oldest version that sampled a token, by the trainer's count."""
         return min(episode.oldest_version for episode in self.episodes) - self.offset
 
 
@@ -76,7 +76,7 @@ async def samples_of(
 
 
 def _of_tools(episode: Episode) -> dict[str, float]:
-    """Return what TRL logs about tools, by its names."""
+    """Return TRL's metrics about tools, under its names."""
     return {
         "tools/call_frequency": float(episode.calls),
         "tools/failure_frequency": episode.failures / max(1, episode.calls),
@@ -86,7 +86,7 @@ def _of_tools(episode: Episode) -> dict[str, float]:
 async def _rewards(
     group: EpisodeGroup, reward_funcs: Sequence[Reward], environments: Sequence[type]
 ) -> list[list[float | None]]:
-    """Return the rewards by episode, then by function and by class of environment."""
+    """Return the rewards per episode, per function and class of environment."""
     count = len(group.episodes)
     given = {name: [value] * count for name, value in group.row.items() if name not in NO_COLUMNS}
     given |= {

@@ -1,8 +1,8 @@
 """
-Where the installed TRL has what the integration uses. Nothing else knows.
+Locates the parts of the installed TRL that the integration uses.
 
 Up to 1.17 the asynchronous trainer is below `trl.experimental.async_grpo`; from 1.18 it is exported by `trl`, and its
-rollout loop is in `trl.trainer.async_grpo_trainer`. Versions are told apart by what they have, not by their number.
+rollout loop is in `trl.trainer.async_grpo_trainer`. Versions are distinguished by their contents, not by their number.
 """
 
 import inspect
@@ -25,14 +25,14 @@ def sample_class() -> Any:
     Return TRL's RolloutSample.
 
     Raises:
-        InvalidRequestError: This TRL has none at any known place.
+        InvalidRequestError: This TRL lacks it at all known places.
     """
     return _found("RolloutSample", SAMPLES)
 
 
 def sample_of(kind: Any, **values: Any) -> Any:
     """
-    Return a RolloutSample of the values that it has fields for.
+    Return a RolloutSample with those values that it has fields for.
 
     Raises:
         InvalidRequestError: It requires a field that is not among the values.
@@ -48,13 +48,13 @@ def sample_of(kind: Any, **values: Any) -> Any:
 
 
 def note_queued(sample: Any, at_unix_s: float) -> None:
-    """Set when a sample was queued, if its class knows that."""
+    """Set the queueing time of a sample if its class has such a field."""
     if hasattr(sample, "enqueued_at"):
         sample.enqueued_at = at_unix_s
 
 
 def parsed_response(tokenizer: Any, token_ids: list[int], **options: Any) -> dict[str, Any]:
-    """Return a response as a message, as TRL parses it. Before 1.16 it does so without knowing the tools."""
+    """Return a response as a message, as TRL parses it. Before 1.16, TRL parses without knowing the tools."""
     parse = _found("parse_response", ("trl.chat_template_utils",))
     taken = inspect.signature(parse).parameters
     found: dict[str, Any] = parse(tokenizer, token_ids, **{name: options[name] for name in options if name in taken})
@@ -63,10 +63,10 @@ def parsed_response(tokenizer: Any, token_ids: list[int], **options: Any) -> dic
 
 def async_trainer() -> tuple[Any, Any]:
     """
-    Return TRL's AsyncGRPOTrainer, which takes a rollout worker and a weight transfer, and its AsyncGRPOConfig.
+    Return TRL's AsyncGRPOTrainer, which accepts a rollout worker and a weight transfer, and its AsyncGRPOConfig.
 
     Raises:
-        InvalidRequestError: This TRL has no such trainer, or one that takes neither.
+        InvalidRequestError: This TRL has no such trainer, or its trainer does not accept both.
     """
     trainer = _found("AsyncGRPOTrainer", TRAINERS)
     taken = inspect.signature(trainer.__init__).parameters
@@ -79,7 +79,7 @@ def async_trainer() -> tuple[Any, Any]:
 
 
 def version() -> str:
-    """Return the version of the installed TRL; empty: none is installed."""
+    """Return the version of the installed TRL; empty if it is not installed."""
     try:
         return metadata.version("trl")
     except metadata.PackageNotFoundError:

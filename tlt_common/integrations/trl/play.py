@@ -1,4 +1,4 @@
-"""How the episodes of TRL's AsyncGRPOTrainer are played: single responses, or conversations with tools."""
+"""Generates the episodes of TRL's AsyncGRPOTrainer: single responses, or conversations with tools."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,22 +20,22 @@ NO_PROMPT: list[Message] = [{"role": "user", "content": ""}]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """Plays the episodes of one row at the rollout endpoint."""
+    """Generates the episodes of one row at the rollout endpoint."""
 
     chat: ChatTokenizer
     sampling: SamplingParams
-    """Of every response; with tools, `max_new_tokens` limits a conversation with its tool results."""
+    """Parameters of every response. With tools, `max_new_tokens` limits a conversation including tool results."""
     samples: int
-    """Episodes per row."""
+    """Number of episodes per row."""
     tools: Sequence[Tool] = ()
     environments: Environments | None = None
     max_calls: int | None = None
-    """Maximum number of tool calls per conversation; None: no limit."""
+    """Maximum number of tool calls per conversation; None sets no limit."""
     max_staleness: int | None = None
 
     async def group(self, client: Client, index: int, row: Mapping[str, Any]) -> list[Episode]:
         """
-        Play a row's episodes.
+        Generate a row's episodes.
 
         Args:
             client: Client of the gateway.
@@ -44,7 +44,7 @@ class Play:
 
         Raises:
             AbortedError: A response was aborted. The others of the group are not completed.
-            InvalidRequestError: The prompt is missing, or text where tools may be called.
+            InvalidRequestError: The prompt is missing, or it is text although tools may be called.
         """
         if not (self.tools or self.environments):
             return await self._responses(client, index, row["prompt"])
@@ -95,7 +95,7 @@ class Play:
     async def _converse(
         self, client: Client, place: tuple[int, int], conversation: PlayedConversation
     ) -> PlayedConversation:
-        """Let the policy respond and call tools until it calls none, may call none, or has no room."""
+        """Let the policy respond and call tools until it makes no call, reaches a limit, or has no room."""
         assert self.sampling.max_new_tokens is not None  # noqa: S101 - required with tools
         session_id, turn = new_request_id(), 0
         while (room := self.sampling.max_new_tokens - len(conversation.token_ids)) > 0:
@@ -119,5 +119,5 @@ class Play:
         return conversation
 
     def _seeded(self, sampling: SamplingParams, *place: int) -> SamplingParams:
-        """Return the parameters with a seed of their own: equal seeds draw the same random numbers at each position."""
+        """Return the parameters with a distinct seed: equal seeds draw the same random numbers at each position."""
         return sampling if sampling.seed is None else replace(sampling, seed=derived_seed(sampling.seed, *place))

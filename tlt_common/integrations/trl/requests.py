@@ -1,4 +1,4 @@
-"""What TRL's trainers ask for, as requests of the suite, and what may be trained on."""
+"""Converts TRL's generation calls to requests, and checks that responses may be used for training."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -13,7 +13,7 @@ from tlt_common.integrations.sampling import arguments_of
 
 def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
     """
-    Group TRL's prompts into one prompt with n samples each, so that the engines can exploit siblings.
+    Group TRL's prompts into one prompt with n samples each, so that engines can exploit siblings.
 
     `generations` is n. A process may have a part of a group, and a step may contain the same prompt twice in a row: the
     group size is the largest one that divides all runs of equal prompts.
@@ -29,7 +29,7 @@ def derived_seed(seed: int, *place: int) -> int:
     """
     Derive the seed of one rollout from the seed of the run.
 
-    Seeds of a rollout's responses count up from it, so those of two rollouts must be far apart; hence a hash.
+    The seeds of a rollout's responses count up from it, so seeds of two rollouts must be far apart; hence a hash.
     """
     text = "/".join(map(str, (seed, *place)))
     return int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
@@ -54,10 +54,10 @@ def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
 
 def sampling_of(trainer: Any) -> SamplingParams:
     """
-    Return the trainer's sampling parameters. Its `generation_kwargs` take precedence, by vLLM's names.
+    Return the trainer's sampling parameters. Its `generation_kwargs`, under vLLM's names, take precedence.
 
     Raises:
-        InvalidRequestError: One is not supported or out of range; the message names it.
+        InvalidRequestError: A parameter is not supported or out of range; the message names it.
     """
     own = {
         "temperature": trainer.temperature,
@@ -73,7 +73,7 @@ def sampling_of(trainer: Any) -> SamplingParams:
 
 def require_usable(responses: Sequence[TokenChunk], version: int) -> None:
     """
-    Check that a step may be trained on these responses.
+    Check that a step may train on these responses.
 
     Raises:
         AbortedError: A response was aborted.

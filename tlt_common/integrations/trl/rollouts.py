@@ -90,8 +90,8 @@ class TltRollouts:
 
         Args:
             endpoint: host:port of the gateway, or several of gateways that are replicas.
-            export: Converts the trainer's state dict to what is published: another state dict, for example with the
-                names that the engines use, or a directory of safetensors that workers can read.
+            export: Converts the trainer's state dict for publication: to another state dict, for example with the
+                engines' names, or to a directory of safetensors that workers can read.
             answer: Called with client, prompts, samples per prompt, sampling parameters and the keyword policy_version,
                 for tools and environments with session_ids, too; returns the responses by prompt and sample. Use
                 `partial(BlockingClient.batch, on_progress=...)` to show progress.
@@ -128,7 +128,7 @@ class TltRollouts:
         return self._client
 
     def close(self) -> None:
-        """Close the connection. Closing twice does nothing."""
+        """Close the connection. Idempotent."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -167,7 +167,7 @@ class TltRollouts:
 
     def attach(self, trainer: Any) -> None:
         """
-        Make a GRPOTrainer or RLOOTrainer, created with `use_vllm=False`, generate here wherever it would with vLLM.
+        Make a GRPOTrainer or RLOOTrainer, created with `use_vllm=False`, generate here instead of with vLLM.
 
         TRL then tokenizes prompts, calls tools and environments, masks what they return, and weights tokens by the
         difference between engine and trainer, exactly as it does with vLLM.
@@ -233,7 +233,7 @@ class TltRollouts:
         return replace(sampling, seed=derived_seed(self._seed, *place))
 
     def _publish(self, trainer: Any) -> int:
-        """Publish the weights if the step has changed; return the version to request. Called on all processes."""
+        """Publish the weights if the step has changed; return the version to request. Called in all processes."""
         step: int = trainer.state.global_step
         if step != self._published_step:
             if trainer.accelerator.is_main_process and self._published_step is None:
@@ -249,7 +249,7 @@ class TltRollouts:
 
 
 def _from_main_process(value: int) -> int:
-    """Return the main process's value, once it has come here. A gateway may not know the newest version yet."""
+    """Return the main process's value, once it is available. A gateway may not know the newest version yet."""
     from accelerate.utils import broadcast_object_list
 
     found: int = broadcast_object_list([value])[0]

@@ -1,4 +1,4 @@
-"""How verl's processes reach the gateway: `rollout.checkpoint_engine.engine_kwargs.tlt` of its configuration."""
+"""Connection of verl's processes to the gateway: `rollout.checkpoint_engine.engine_kwargs.tlt` of its configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ KEY = "actor_rollout_ref.rollout.checkpoint_engine.engine_kwargs.tlt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """What a client of the gateway is created from. Picklable, so that it can be handed to Ray actors."""
+    """Options from which a gateway client is created. Picklable, so that it can be passed to Ray actors."""
 
     endpoint: tuple[str, ...]
     """host:port of the gateway, or several of gateways that are replicas."""
@@ -34,7 +34,7 @@ class Connection:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         """
-        Read the mapping.
+        Read the options from a mapping.
 
         Raises:
             ConfigError: The endpoint is missing, or a key is unknown.

@@ -24,10 +24,10 @@ NAME = "tlt"
 
 
 class TltReplica(RolloutReplica):  # type: ignore[misc]
-    """A rollout replica without GPUs of its own: an actor in front of the gateway."""
+    """A rollout replica without its own GPUs: an actor in front of the gateway."""
 
     async def init_standalone(self) -> None:
-        """Start the actor. The suite's workers have the GPUs, so none is asked of Ray."""
+        """Start the actor. It requests no GPUs from Ray, since the suite's workers have them."""
         self.rollout_mode = RolloutMode.STANDALONE
         await self.launch_servers()
 
@@ -51,7 +51,7 @@ class TltReplica(RolloutReplica):  # type: ignore[misc]
         Start the actor, and connect it.
 
         Raises:
-            ConfigError: The configuration asks for something that the suite does not do; the message names it.
+            ConfigError: The configuration requests an unsupported feature; the message names it.
         """
         if self.is_reward_model or self.is_teacher_model:
             raise ConfigError(f"rollout.name={NAME} serves the policy only; use another for reward and teacher models")
@@ -79,7 +79,7 @@ class TltReplica(RolloutReplica):  # type: ignore[misc]
 
 @CheckpointEngineRegistry.register(NAME)
 class TltCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
-    """Sends the trainer's weights to the gateway, from its first rank."""
+    """Sends the trainer's weights to the gateway, from rank 0."""
 
     def __init__(self, bucket_size: int, is_master: bool = False, **options: Any) -> None:
         """
@@ -87,7 +87,7 @@ class TltCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
 
         Args:
             bucket_size: Not used: tensors are sent in pieces of a fixed size.
-            is_master: Whether this is the rank that sends.
+            is_master: Whether this rank sends.
             options: The keys of `Connection`.
 
         Raises:
@@ -121,7 +121,7 @@ class TltCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
         Send the weights; returns once all workers serve them. All ranks must call it: they gather tensors together.
 
         Returns:
-            What verl logs: the version that was published, from the rank that sends.
+            Metrics for verl's log: the published version, on the sending rank.
 
         Raises:
             TltError: The update failed; see `WeightsSender.send`.

@@ -1,4 +1,4 @@
-"""verl's sampling parameters as ours."""
+"""Converts verl's sampling parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ _LIMITS = ("max_tokens", "max_new_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """What limits the length of a response that has no limit of its own."""
+    """Length limits for responses that have no limit of their own."""
 
     prompt_length: int
     """verl's `rollout.prompt_length`."""
     response_length: int
     """verl's `rollout.response_length`."""
     context_length: int
-    """What the engines hold, prompt and response together."""
+    """Context length of the engines: prompt and response together."""
 
     def room(self, params: Mapping[str, Any], prompt_tokens: int) -> int:
         """
-        Return how many tokens may be generated, as verl's own servers reckon: what was asked for, else what the batch's
-        width leaves; never more than the context holds.
+        Return how many tokens may be generated, as verl's own servers compute it: the requested number, otherwise the
+        rest of the batch's width, but never more than the context holds.
         """
         given = next((params[name] for name in _LIMITS if params.get(name) is not None), None)
         width = min(self.response_length, self.prompt_length + self.response_length - prompt_tokens)
@@ -33,7 +33,7 @@ class Lengths:
 
 def sampling_of(params: Mapping[str, Any], *, room: int, ignore_eos: bool = False) -> SamplingParams:
     """
-    Return verl's sampling parameters as ours.
+    Convert verl's sampling parameters.
 
     Args:
         params: Sampling parameters of a call of verl's LLMServerClient.
@@ -41,7 +41,7 @@ def sampling_of(params: Mapping[str, Any], *, room: int, ignore_eos: bool = Fals
         ignore_eos: verl's `rollout.ignore_eos`.
 
     Raises:
-        InvalidRequestError: One is not supported or out of range; the message names it.
+        InvalidRequestError: A parameter is not supported or out of range; the message names it.
     """
     arguments = arguments_of({name: value for name, value in params.items() if name not in _LIMITS})
     return SamplingParams(**{"ignore_eos": ignore_eos} | arguments, max_new_tokens=room)

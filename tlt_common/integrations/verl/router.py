@@ -1,7 +1,7 @@
 """
-A load balancer for verl that tells the gateway which calls are turns of one conversation.
+A load balancer for verl that passes conversation ids to the gateway.
 
-verl gives each call a new id; only its load balancer sees the conversation's. Write a file with the line
+verl gives each call a new id; only its load balancer sees the conversation's id. Write a file with the line
 
     router_class: tlt_suite.verl.TltRouter
 
@@ -17,7 +17,7 @@ from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedTurn:
-    """The handle of a `TltServer`, for one call. `remote` is what verl calls."""
+    """The handle of a `TltServer` for one call. verl calls its `remote`."""
 
     server: Any
     session_id: str
@@ -33,7 +33,7 @@ class RoutedTurn:
 
 
 class TltRouter(GlobalRequestLoadBalancer):  # type: ignore[misc]
-    """verl's own balancer, whose handles know the conversation. Which replica is chosen does not matter."""
+    """verl's own balancer, with handles that know the conversation. The choice of replica does not matter."""
 
     def __init__(self, servers: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """
@@ -41,7 +41,7 @@ class TltRouter(GlobalRequestLoadBalancer):  # type: ignore[misc]
 
         Args:
             servers: Handles by address.
-            config: The file; it has only `router_class`.
+            config: The configuration file, which only has `router_class`.
         """
         del config
         super().__init__(dict(servers))

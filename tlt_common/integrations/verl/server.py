@@ -21,7 +21,7 @@ STOP_REASONS = {FinishReason.STOP: "completed", FinishReason.LENGTH: "completed"
 
 class TltServer:
     """
-    What verl calls in place of a vLLM or SGLang server, and in place of the workers that receive weights there.
+    Replaces a vLLM or SGLang server for verl, including the workers that receive weights.
 
     Generation is paused for the whole fleet, not for the requests of one actor: one trainer per fleet.
     """
@@ -40,11 +40,11 @@ class TltServer:
         Create the server. It connects in `launch`.
 
         Args:
-            connection: How to reach the gateway.
+            connection: Connection options of the gateway.
             prompt_length: verl's `rollout.prompt_length`.
             response_length: verl's `rollout.response_length`.
             ignore_eos: verl's `rollout.ignore_eos`.
-            end_token_ids: Those of verl's tokenizer and generation settings, which end responses as the model's do.
+            end_token_ids: End tokens of verl's tokenizer and generation config, which end responses like the model's.
             output: verl's TokenOutput.
         """
         self._connection = connection
@@ -119,7 +119,7 @@ class TltServer:
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
         """
-        Pause generation at all gateways. Running and queued requests end with what they have, later ones wait.
+        Pause generation at all gateways. Running and queued requests end with their current tokens; later ones wait.
 
         Args:
             reject_request: Return later requests as aborted instead of letting them wait.
@@ -133,16 +133,16 @@ class TltServer:
         await self._connected().proceed()
 
     async def set_global_steps(self, global_steps: int) -> None:
-        """Learn by which step verl knows the weights that are served now."""
+        """Record verl's step of the currently served weights."""
         self._step = global_steps
         self._offset = (await self._connected().info()).policy_version - global_steps
 
     async def update_weights(self, global_steps: int | None = None) -> None:
-        """Learn which step's weights are coming. They are sent by the trainer, to the gateway."""
+        """Record the step of the coming weights, which the trainer sends to the gateway."""
         self._coming = global_steps
 
     async def execute_checkpoint_engine(self, method: str) -> None:
-        """Take part in an update. After the last step, `finalize`, the weights that were announced are served."""
+        """Take part in an update. After the last step, `finalize`, the announced weights are served."""
         if method == "finalize" and self._coming is not None:
             await self.set_global_steps(self._coming)
             self._coming = None
@@ -160,7 +160,7 @@ class TltServer:
         """Do nothing; see `release_kv_cache`."""
 
     async def clear_kv_cache(self) -> None:
-        """Do nothing: what was cached with other weights is not used."""
+        """Do nothing: caches of other weights are never used."""
 
     async def start_profile(self, **_: Any) -> None:
         """
@@ -175,7 +175,7 @@ class TltServer:
         """Do nothing: no profile was started."""
 
     async def aclose(self) -> None:
-        """Close the connection. Closing twice does nothing."""
+        """Close the connection. Idempotent."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -202,7 +202,7 @@ class TltServer:
 
 
 def _statistics(response: TokenChunk | None) -> dict[str, int]:
-    """Return the counts that verl logs, by its names: always the same ones, since it makes columns of them."""
+    """Return verl's metrics under its names. The set is always the same, since verl makes columns of them."""
     stats = response.stats if response else None
     return {
         "num_cached_tokens": stats.cached_tokens if stats else 0,

@@ -1,4 +1,4 @@
-"""Settings of verl that the suite cannot honour."""
+"""Settings of verl that the suite does not support."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,14 +15,14 @@ def require_supported(rollout: Any, model: Any) -> None:
         model: verl's `actor_rollout_ref.model`.
 
     Raises:
-        ConfigError: One asks for something that the suite does not do; the message names it.
+        ConfigError: A setting is not supported; the message names it.
     """
     for field, accepted, reason in _refused(rollout, model):
         raise ConfigError(f"{field}: accepted: {accepted}; {reason}", field=field)
 
 
 def _refused(rollout: Any, model: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield each setting that is refused, what is accepted instead, and why."""
+    """Yield each unsupported setting, the accepted value, and the reason."""
     if (backend := rollout.checkpoint_engine.backend) != "tlt":
         # delta_sharded reads changes from verl's trainer by itself: verl gives them to the engine of that name only.
         yield "rollout.checkpoint_engine.backend", "tlt", f"{backend} sends weights to verl's own rollout servers"

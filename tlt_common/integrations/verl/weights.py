@@ -1,4 +1,4 @@
-"""Weights from verl's trainer to the suite."""
+"""Sends weights from verl's trainer to the suite."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,14 +8,14 @@ from tlt_common.integrations.verl.connection import Connection
 
 class WeightsSender:
     """
-    Publishes the weights of each step: on all workers, or on none.
+    Publishes the weights of each step, on all workers or on none.
 
-    The version of a step is the step itself plus an offset that does not change: version 0 is what the engines started
-    with, and a trainer that is started again may find a fleet with higher versions.
+    The version of a step is the step plus a constant offset: version 0 is the engines' initial weights, and a restarted
+    trainer may find a fleet with higher versions.
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Create a sender. It connects to send."""
+        """Create a sender. It connects on the first send."""
         self._connection = connection
         self._offset: int | None = None
 
@@ -23,7 +23,7 @@ class WeightsSender:
         """
         Copy the tensors to the host, then publish them; return their version once all workers serve it.
 
-        They are held in the host's memory, since an update is repeated if the gateway is lost meanwhile.
+        They are kept in host memory, since the update is repeated if the gateway is lost meanwhile.
 
         Args:
             weights: Names and whole tensors, on any device.

@@ -1,4 +1,4 @@
-"""Wraps every HTTP call: converts errors that nobody expected to an answer, and counts calls by their outcome."""
+"""Wraps every HTTP call: converts unexpected errors to an answer and counts calls by outcome."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -27,14 +27,14 @@ UNKNOWN_PATH = "unknown"
 
 
 def code_of(status: int) -> str:
-    """Return gRPC's name for a status; INTERNAL for one that says that the server failed."""
+    """Return gRPC's name of a status code; INTERNAL for server errors."""
     if status < HTTPStatus.BAD_REQUEST:
         return "OK"
     return _CODES.get(status, "INTERNAL" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "INVALID_ARGUMENT")
 
 
 def failed(error: Exception, *, service: str, method: str) -> TltError:
-    """Log a defect, and return the error that its caller gets."""
+    """Log a defect, and return the error for its caller."""
     log.error("call_failed", service=service, method=method, exc_info=error)
     return TltError(f"{type(error).__name__} in {service}{method}; see the service's log")
 
@@ -44,7 +44,7 @@ class CountedCalls:
     An ASGI application around another one.
 
     Args:
-        app: The application. Errors that it does not answer itself are defects.
+        app: The application. Errors that it does not handle itself are defects.
         service: Its name in metrics.
     """
 
@@ -85,6 +85,6 @@ ENDED_WITH = "tlt_ended_with"
 
 
 def _method(scope: Scope) -> str:
-    """Return the path of the route that served a request, of which there are few."""
+    """Return the path of the route that served a request, which has few values."""
     route = scope.get("route")
     return str(route.path) if route is not None else UNKNOWN_PATH

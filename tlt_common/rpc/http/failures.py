@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: JSON in the form of SGLang and OpenAI, with the field's name and the right status."""
+"""Errors as HTTP responses: JSON in SGLang's and OpenAI's format, with the field's name and the matching status."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -41,19 +41,19 @@ _STATUS: Mapping[type[TltError], int] = {
 
 
 def status_of(error: TltError) -> int:
-    """Return the status code of an error: that of its nearest kind, or 500."""
+    """Return the status code of an error: that of its closest class, or 500."""
     return next((int(_STATUS[kind]) for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
 def content_of(error: TltError, status: int | None = None) -> dict[str, JsonValue]:
-    """Return the body of an error, in the form of SGLang and OpenAI, by default with the status of its kind."""
+    """Return the body of an error in SGLang's and OpenAI's format, by default with the status of its class."""
     message = _encodable(error.message[:MAX_CHARACTERS])
     found: dict[str, JsonValue] = {"message": message, "type": error.reason, "code": status or status_of(error)}
     return {"error": found | ({"param": _encodable(error.field)} if error.field else {})}
 
 
 def response_to(error: TltError, status: int | None = None) -> JSONResponse:
-    """Return the response to a call that failed, by default with the status of the error's kind."""
+    """Return the response to a failed call, by default with the status of the error's class."""
     headers = {}
     if isinstance(error, OverloadedError):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
@@ -63,7 +63,7 @@ def response_to(error: TltError, status: int | None = None) -> JSONResponse:
 
 
 def answer_errors(app: Starlette, *, listed_in: str) -> None:
-    """Let an application answer every error in this form. `listed_in` names where its endpoints are documented."""
+    """Make an application answer every error in this format. `listed_in` names the documentation of its endpoints."""
 
     async def ours(_request: Request, error: Exception) -> Response:
         assert isinstance(error, TltError)  # noqa: S101 - registered for this class
@@ -84,5 +84,5 @@ def answer_errors(app: Starlette, *, listed_in: str) -> None:
 
 
 def _encodable(text: str) -> str:
-    """Return a text of which UTF-8 can be made: a caller's may have half a surrogate pair."""
+    """Return a text that UTF-8 can encode: a caller's text may have half a surrogate pair."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""By what name a server was called: a web page can let its own name resolve to the address of a server beside it."""
+"""Host names under which a server is called: a web page could resolve its own name to a local server's address."""
 
 from collections.abc import Collection
 from ipaddress import ip_address
@@ -23,6 +23,6 @@ def is_private(name: str) -> bool:
 
 
 def is_own_host(header: str, names: Collection[str] = ()) -> bool:
-    """Whether a Host header can only come from somebody who means this server; `names` are its public ones."""
+    """Whether a Host header can only come from a client that means this server. `names` are its public names."""
     name = host_of(header)
     return is_private(name) or name in {known.lower() for known in names}

@@ -1,4 +1,4 @@
-"""HTTP connections whose requests must arrive in time, and whose callers cannot choose how much memory they take."""
+"""HTTP connections with timeouts for requests and limits on the memory that clients can use."""
 
 import asyncio
 import json
@@ -28,8 +28,8 @@ MAX_GATHERED_BYTES = 64 * 2**10
 
 class GatheredWrites:
     """
-    A transport that sends what is written in one pass of the event loop at once: uvicorn writes the head of a response
-    and its body one after the other, and a system call costs more than either.
+    A transport that sends all writes of one event-loop pass at once: uvicorn writes a response's head and body
+    separately, and a system call costs more than either.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -42,7 +42,7 @@ class GatheredWrites:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send bytes soon, or now if they are many."""
+        """Send bytes soon, or immediately if there are many."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
@@ -69,11 +69,11 @@ class GatheredWrites:
 class TimedProtocol(HttpToolsProtocol):
     """
     A connection that is closed unless its first request arrives within `receive_s`, and each request with its body
-    within as long after its first byte. uvicorn limits only the time between requests, so that clients which never
-    complete one would hold connections until all are taken.
+    within as long after its first byte. uvicorn limits only the time between requests, so that clients that never
+    complete one could occupy all connections.
 
-    Requests whose head is too large or malformed are answered as JSON, like all others that are refused; so is the
-    first one of a connection above the maximum. One for which there may soon be no descriptor is closed at once.
+    Requests with an oversized or malformed head get a JSON answer like other refused requests, and so does the first
+    request of a connection above the maximum. If descriptors are about to run out, a connection is closed immediately.
     """
 
     receive_s: ClassVar[float]
@@ -199,7 +199,7 @@ def _too_large() -> InvalidRequestError:
 
 
 def timed(receive_s: float, max_connections: int | None = None) -> type[TimedProtocol]:
-    """Return the protocol of connections with these limits; None: as many connections as descriptors allow."""
+    """Return the protocol class of connections with these limits. None allows as many connections as descriptors."""
     affordable = connections(HTTP_SHARE)
     limits = {"receive_s": receive_s, "max_connections": max_connections or affordable}
     return type("TimedProtocol", (TimedProtocol,), {**limits, "affordable_connections": affordable})

@@ -38,7 +38,7 @@ async def serve_http(
         app: The application.
         bound: The socket.
         tls: Serve HTTPS, without client certificates.
-        protocol: Of connections.
+        protocol: Protocol class of connections.
 
     Raises:
         ConfigError: The TLS files cannot be used.

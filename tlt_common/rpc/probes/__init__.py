@@ -1,1 +1,1 @@
-"""Whether this process is ready and alive, for probes and operators."""
+"""Readiness and liveness of this process, for probes and operators."""

@@ -12,11 +12,11 @@ from tlt_common.schedule_clock import TICK_S, is_on_schedule
 
 class Liveness:
     """
-    Measures the silence of the event loop, in a thread.
+    Measures the silence of the event loop from a thread.
 
-    The thread counts only while it runs on schedule itself: a process that is starved, stopped or suspended as a whole
-    finds its loop late without it being to blame. If a function holds the interpreter lock and the thread cannot run
-    either, nobody answers /livez, which probes treat the same.
+    The thread counts only while it runs on schedule itself: if the whole process is starved, stopped or suspended, its
+    loop is not to blame. If a function holds the GIL, the thread cannot run either, and /livez does not answer, which
+    probes treat the same.
 
     Attributes:
         limit_s: Silence up to this is accepted; None accepts any.
@@ -63,7 +63,7 @@ class Liveness:
             seen = self.listen(seen, late_s=time.monotonic() - due_s)
 
     def listen(self, seen: int, *, late_s: float) -> int:
-        """Account for one tick, which was `late_s` late; return the beats seen, for the next call."""
+        """Record one tick, which was `late_s` late; return the beats seen, for the next call."""
         if self._beats != seen:
             self._silent_s = 0.0
         elif is_on_schedule(late_s):

@@ -1,4 +1,4 @@
-"""How long the event loop of this process was held by one function."""
+"""Measures how long single functions block the event loop."""
 
 import asyncio
 import time

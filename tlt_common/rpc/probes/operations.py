@@ -34,7 +34,7 @@ HttpResponse: TypeAlias = tuple[str, str]
 
 
 def application(readiness: Readiness, metrics: CollectorRegistry = REGISTRY) -> WSGIApplication:
-    """Return the WSGI application. It reads `readiness` at every request."""
+    """Return the WSGI application, which reads `readiness` on every request."""
     exposition = make_wsgi_app(metrics)
     answers: dict[str, Callable[[], HttpResponse]] = {
         "/livez": lambda: _liveness(readiness),
@@ -76,8 +76,8 @@ class _Handler(WSGIRequestHandler):
 
 class _Server(ThreadingMixIn, WSGIServer):
     """
-    One thread per connection, so that a slow scrape does not delay probes, and at most `MAX_CONNECTIONS`: a further one
-    takes the place of the oldest. Probes take milliseconds; what is old is silent, or reads slowly on purpose.
+    Server with one thread per connection, so that a slow scrape does not delay probes, and at most `MAX_CONNECTIONS`:
+    another connection replaces the oldest. Probes take milliseconds; older connections are silent or deliberately slow.
     """
 
     daemon_threads = True
@@ -97,7 +97,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Without descriptors, wait a little: the base class would try again at once."""
+        """Accept a connection. Without free descriptors, wait briefly: the base class would retry immediately."""
         try:
             return super().get_request()
         except OSError:
@@ -113,7 +113,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Cut connections that have lasted too long; called at least every `POLL_S`."""
+        """Close connections that have lasted too long. Called at least every `POLL_S`."""
         with self._lock:
             now_s = time.monotonic()
             for request in [one for one, until_s in self._open.items() if until_s <= now_s]:
@@ -126,7 +126,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def _cut(self, request: socket.socket) -> None:
-        """End a connection, so that the call for which its thread waits returns."""
+        """Shut a connection down, so that its thread's pending call returns."""
         del self._open[request]
         with suppress(OSError):
             socket.socket.shutdown(request, socket.SHUT_RDWR)  # not TLS's, whose state another thread uses
@@ -150,7 +150,7 @@ class _Server(ThreadingMixIn, WSGIServer):
                     self._open.pop(encrypted, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
-        """Log at debug level: the caller hung up or does not speak TLS."""
+        """Log at debug level that the caller hung up or does not speak TLS."""
         log.debug("operations_request_failed", caller=str(client_address), error=repr(sys.exception()))
 
 

@@ -19,8 +19,8 @@ class Readiness:
     The state reported by /readyz. A plain attribute, so that any thread may read it.
 
     Attributes:
-        waits_for: Why the process accepts no calls; empty while it does.
-        liveness: What /livez reports.
+        waits_for: Why the process does not accept calls; empty while it does.
+        liveness: The state reported by /livez.
     """
 
     def __init__(self, liveness_s: float | None = None) -> None:
@@ -41,7 +41,7 @@ def watched(liveness_s: float | None = None) -> Iterator[Readiness]:
 
 @asynccontextmanager
 async def beating() -> AsyncIterator[None]:
-    """Let the event loop show within the block that it runs, and how long it is held."""
+    """Show within the block that the event loop runs, and measure how long it is blocked."""
     readiness = _current.get()
     if readiness is None:
         yield

@@ -68,10 +68,10 @@ class Access(Protocol):
 
 
 class Open:
-    """Permits every call: for a single machine or a closed network."""
+    """Permits every call, for a single machine or a closed network."""
 
     def identify(self, caller: Caller) -> str:  # noqa: ARG002 - nobody has one
-        """Return no name."""
+        """Return an empty name."""
         return ""
 
     def permit(self, caller: Caller, request: Any) -> None:
@@ -79,7 +79,7 @@ class Open:
 
 
 class Roles:
-    """Permits services by the role in their certificate, and callers in the same pod by their unix socket."""
+    """Permits services by the role in their certificate, and callers in the same pod through their Unix socket."""
 
     def __init__(self, allowed: Mapping[str, Collection[str]]) -> None:
         """

@@ -24,8 +24,7 @@ class Bearer:
         """
         Args:
             tokens: The valid tokens.
-            scopes_of: Returns the scopes of which a method requires one, from its name and its message or iterator of
-                messages.
+            scopes_of: Returns the scopes that permit a method, given its name and its message or iterator of messages.
             now: Returns the current time, for expiry.
         """
         self._tokens = tokens

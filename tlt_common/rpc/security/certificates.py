@@ -1,4 +1,4 @@
-"""Certificate files of the process, checked and reloaded when they change."""
+"""Certificate files of the process, checked, and reloaded when they change."""
 
 import ssl
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ Certificates: TypeAlias = Reloaded[Material]
 @cache
 def certificates(tls: TlsSettings) -> Certificates:
     """
-    Watch the files of `tls`. All callers in this process share one view of the same files.
+    Watch the files of `tls`. All callers in this process share one watch per set of files.
 
     Raises:
         ConfigError: A file is unreadable or not PEM, or the key does not match the certificate.
@@ -43,7 +43,7 @@ def certificates(tls: TlsSettings) -> Certificates:
 
 
 def following(files: Certificates) -> ssl.SSLContext:
-    """Return a context for servers that keep one context; every handshake uses the current files."""
+    """Return a context for servers that keep a single context; every handshake uses the current files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
     def use_current(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:

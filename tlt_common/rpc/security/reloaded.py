@@ -1,4 +1,4 @@
-"""Files that are reloaded when they change. An invalid new version is ignored: the last valid one stays in use."""
+"""Files that are reloaded when they change. If a new version is invalid, the last valid one stays in use."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
 
 class Reloaded(Generic[T]):
     """
-    The value that `read` makes of files. Thread-safe.
+    The value that `read` derives from files. Thread-safe.
 
     Args:
         kind: Name in metrics and logs.
@@ -40,11 +40,11 @@ class Reloaded(Generic[T]):
 
     def current(self) -> T:
         """
-        Return the value of the files as they are now, or of their last valid version; the same object until they
+        Return the value of the current files, or of their last valid version. The same object is returned until they
         change.
 
-        Renewals write one file after the other, so files that do not match are no reason to stop a service. They are
-        counted and logged once, and read again at their next change.
+        Renewals write one file after another, so mismatched files must not stop a service. They are counted and logged
+        once, and read again when they change.
         """
         with self._lock:
             stamp = self._stamp()
@@ -80,7 +80,7 @@ def read_bytes(path: Path, field: str) -> bytes:
     Read a file named by a configuration key.
 
     Raises:
-        ConfigError: The file is unreadable; names the key.
+        ConfigError: The file is unreadable; the message names the key.
     """
     try:
         return path.read_bytes()

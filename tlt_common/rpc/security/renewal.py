@@ -24,7 +24,7 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
     Replaces the connection when credentials change; gRPC's own channels keep their credentials forever.
 
     Args:
-        material: Returns what credentials are made of: the same object until it changes.
+        material: Returns the material of the credentials: the same object until it changes.
         dial: Opens a channel with it.
         metadata: Returns metadata to send with a call; called for each one.
     """
@@ -53,7 +53,11 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
         await self.close()
 
     async def close(self, grace: float | None = None) -> None:
-        """Close the channel. Running calls, also on retired connections, are cancelled after `grace` seconds."""
+        """
+        Close the channel.
+
+        Running calls, including those on retired connections, are cancelled after `grace` seconds.
+        """
         self._closed = True
         for connection in (self._connection, *self._retired):
             await connection.channel.close(grace)

@@ -1,4 +1,4 @@
-"""Token files, reloaded when they change, and the scopes of tokens."""
+"""Token files, reloaded when they change, and token scopes."""
 
 import hmac
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Scope(StrEnum):
     """Permission of a token."""
 
     GENERATE = "generate"
-    """Generate responses and abort one's own requests."""
+    """Generate responses and abort the caller's own requests."""
     UPDATE_WEIGHTS = "update_weights"
     """Update the weights, pause generation and abort the requests of all callers."""
     OBSERVE = "observe"
@@ -44,9 +44,9 @@ class Token(Frozen):
     scopes: tuple[Scope, ...] = Field(min_length=1)
     """Permissions."""
     weight: float = Field(1.0, gt=0, le=1000)
-    """Share of the slots that the holder's queued requests get, in proportion to the weights of other holders."""
+    """Share of slots for the holder's queued requests, relative to the weights of other holders."""
     expires_at: AwareDatetime | None = None
-    """Time from which the token is refused; null means never."""
+    """Time from which the token is refused; null never expires it."""
 
     @field_validator("token")
     @classmethod
@@ -128,7 +128,7 @@ def tokens_in(file: Path) -> Tokens:
     Watch a token file: `tokens: [{name, token or sha256, scopes, weight, expires_at}]`.
 
     Raises:
-        ConfigError: The file is unreadable or malformed; names the entry and its field, never a secret.
+        ConfigError: The file is unreadable or malformed; the message names the entry and its field, never a secret.
     """
     return Reloaded("tokens", (file,), lambda: read(file))
 

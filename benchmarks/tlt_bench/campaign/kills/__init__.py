@@ -1,1 +1,1 @@
-"""Kill, stop and terminate every kind of process of a suite under load, and cut its clients' connections."""
+"""Kills, stops and terminates every kind of process of a suite under load, and cuts its clients' connections."""

@@ -34,9 +34,9 @@ async def run(context: Context) -> Outcome:
 @dataclass(slots=True)
 class Kills:
     """
-    Makes the strikes of a plan until the deadline, several at a time in different groups.
+    Executes the strikes of a plan until the deadline, several at a time in different groups.
 
-    It begins as many as the figure aims at, even if the engines took long to start.
+    It starts at least as many as the target, even if the engines took long to start.
     """
 
     context: Context
@@ -45,12 +45,12 @@ class Kills:
     stalls_s: list[float] = field(default_factory=list)
     _begun: int = 0
     _disturbed: set[str] = field(default_factory=set)
-    """Groups that are disturbed."""
+    """Groups that are currently disturbed."""
     _measured: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while no measurement is being made."""
+    """Set while no measurement is in progress."""
 
     async def make(self, ordeal: Ordeal) -> None:
-        """Strike until the deadline; return when everything is back."""
+        """Strike until the deadline; return when everything has recovered."""
         queue = Queue(self.context.seed)
         striker = Striker(ordeal.suite, ordeal.load, seed=self.context.seed)
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""In which order the targets are struck. Pure, and determined by the seed."""
+"""Order in which the targets are struck. Pure, and determined by the seed."""
 
 import random
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Strike:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the time until requests move is measured. Nothing else is disturbed meanwhile."""
+        """Whether to measure the time until requests move. Nothing else is disturbed meanwhile."""
         return self.target is ENGINE and self.action is Action.HANG
 
     def __str__(self) -> str:
@@ -30,9 +30,9 @@ class Strike:
 
 def strikes(seed: int) -> Iterator[Strike]:
     """
-    Yield strikes without end. Every action on every target comes once before any comes twice.
+    Yield strikes indefinitely. Every action on every target occurs once before any is repeated.
 
-    Engines come first: what they teach takes longest.
+    Engines come first, since their strikes take longest.
     """
     choices = random.Random(seed)
     cheap, costly = _rounds(CHEAP, choices), _rounds((ENGINE, REPLICA, CONTROLLER), choices)
@@ -50,14 +50,14 @@ def _rounds(targets: tuple[KillTarget, ...], choices: random.Random) -> Iterator
 
 
 class Queue:
-    """The next strikes, of which the first that is possible is taken."""
+    """Upcoming strikes, from which the first possible one is taken."""
 
     def __init__(self, seed: int) -> None:
         self._source = strikes(seed)
         self._next: list[Strike] = []
 
     def take(self, disturbed: set[str]) -> Strike | None:
-        """Return the next strike on a target of another group; None if the window has none."""
+        """Return the next strike on a target of another group, or None if the window has none."""
         while len(self._next) < WINDOW:
             self._next.append(next(self._source))
         for place, strike in enumerate(self._next):

@@ -1,4 +1,4 @@
-"""Carries out a strike, and waits until its target is back."""
+"""Executes strikes and waits until their targets have recovered."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ class Striker:
 
     async def strike(self, strike: Strike) -> float | None:
         """
-        Carry out a strike; return the seconds from the stop of an engine until its requests moved, if measured.
+        Execute a strike; return the seconds from the stop of an engine until its requests moved, if measured.
 
         Raises:
             LookupError: No process of this kind exists at the moment.
@@ -66,7 +66,7 @@ class Striker:
         return None
 
     async def until_back(self, target: KillTarget) -> bool:
-        """Wait until there are as many processes of the kind as before and they serve; return False if not in time."""
+        """Wait until there are as many serving processes of the kind as before; return False on timeout."""
         deadline_s = time.monotonic() + BACK_S
         while time.monotonic() < deadline_s:
             if len(self._pids(target)) >= target.count and await self._is_served(target):

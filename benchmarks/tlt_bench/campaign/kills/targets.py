@@ -1,4 +1,4 @@
-"""What can be killed, and how."""
+"""Targets of strikes, and the actions on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from tlt_bench.campaign.suite.suite import SECOND_GATEWAY, WORKERS
 
 
 class Action(StrEnum):
-    """What happens to a victim."""
+    """Action on a victim."""
 
     KILL = "SIGKILL"
     TERM = "SIGTERM"
@@ -16,9 +16,9 @@ class Action(StrEnum):
     HANG = "SIGSTOP"
     """SIGCONT follows after HANG_S, if the process still exists: it may be replaced before that."""
     CUT = "cut"
-    """Connections are reset."""
+    """Reset connections."""
     FREEZE = "freeze"
-    """Connections stay open, and deliver nothing for FREEZE_S."""
+    """Keep connections open but deliver nothing for FREEZE_S."""
 
 
 PAUSE_S = 1.0
@@ -34,16 +34,16 @@ class KillTarget:
 
     name: str
     group: str
-    """Of each group at most one target is disturbed at a time: one of two gateways and one of two workers stays."""
+    """At most one target per group is disturbed at a time: one of two gateways and one of two workers stays up."""
     actions: tuple[Action, ...] = _PROCESS
     is_one: Callable[[str], bool] = lambda _: False
-    """Whether a command line, with arguments separated by NUL, is that of such a process."""
+    """Whether a command line, with arguments separated by NUL, belongs to such a process."""
     count: int = 1
-    """Processes of this kind in a healthy suite."""
+    """Number of processes of this kind in a healthy suite."""
     is_costly: bool = False
-    """An engine starts again afterwards."""
+    """Whether an engine must restart afterwards."""
     served_as: str = ""
-    """Name of the address at which the replacement has to serve; empty: it has none."""
+    """Name of the address at which the replacement must serve; empty if it has none."""
 
 
 def _service(name: str, *, group: str = "") -> KillTarget:

@@ -1,1 +1,1 @@
-"""Partition, delay and lose the packets between every pair of services, each in a network namespace of its own."""
+"""Partitions, delays and drops packets between every pair of services, each in its own network namespace."""

@@ -1,4 +1,4 @@
-"""Network namespaces on a bridge, which is in one of its own. They require root, iproute2, nftables and util-linux."""
+"""Network namespaces connected by a bridge, which has its own. Requires root, iproute2, nftables and util-linux."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ PROGRAMS = ("ip", "tc", "nft", "unshare", "nsenter")
 
 
 def why_not() -> str:
-    """Return why this machine cannot run namespaces; empty if it can."""
+    """Return why this machine cannot run namespaces, or an empty string."""
     if os.geteuid() != 0:
         return "network namespaces require root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -47,10 +47,10 @@ class Host:
     """Last byte of its address."""
     ip: str
     pid: int
-    """A process that holds the namespace; its end releases it."""
+    """A process that holds the namespace, which ends with it."""
 
     def inside(self, command: Sequence[str]) -> list[str]:
-        """Return the command line that runs a command inside. The process id stays the same."""
+        """Return the command line that runs a command inside the namespace. The process id stays the same."""
         return _inside(self.pid, command)
 
 
@@ -116,7 +116,7 @@ async def connected(names: Sequence[str], environment: Mapping[str, str]) -> Asy
 
 
 async def _holder(owned: AsyncExitStack, environment: Mapping[str, str]) -> int:
-    """Start a process in a network namespace of its own; return its id."""
+    """Start a process in its own network namespace; return its id."""
     holder = await asyncio.create_subprocess_exec(
         *("unshare", "--net", "sh", "-c", "echo; exec sleep infinity"),
         env={**os.environ, **environment},
@@ -129,7 +129,7 @@ async def _holder(owned: AsyncExitStack, environment: Mapping[str, str]) -> int:
 
 
 async def _own_port(bridge: int) -> tuple[str, int]:
-    """Connect this process's namespace; return the name of its device and the number of the campaign."""
+    """Connect this process's namespace; return its device name and the campaign's number."""
     for campaign in range(MAX_CAMPAIGNS):
         device = DEVICE.format(campaign)
         if not Path("/sys/class/net", device).exists():  # noqa: ASYNC240 - not a disk
@@ -148,7 +148,7 @@ def _port_command(bridge: int, number: int, device: str, pid: int) -> list[str]:
 
 
 async def _plugged(bridge: int, number: int, device: str, ip: str, inside: Sequence[str]) -> None:
-    """Give both ends of a cable what they need."""
+    """Configure both ends of a cable."""
     await _run(_inside(bridge, ["ip", "link", "set", _port(number), "master", BRIDGE, "up"]))
     await _run([*inside, "ip", "address", "add", f"{ip}/24", "dev", device])
     await _run([*inside, "ip", "link", "set", device, "up"])

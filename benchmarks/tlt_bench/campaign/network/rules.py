@@ -1,4 +1,4 @@
-"""What happens to packets. Pure. Hosts are numbered; the number is the last byte of the address."""
+"""Treatment of packets. Pure. Hosts are numbered by the last byte of their address."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What happens to packets until other rules are applied."""
+    """Treatment of packets until other rules are applied."""
 
     dropped: tuple[tuple[int, int], ...] = ()
     """Source and destination of packets that are dropped silently."""
     delay_s: float = 0.0
-    """Seconds by which all packets are late, in each direction."""
+    """Delay of all packets in each direction, in seconds."""
     loss: float = 0.0
     """Share of all packets that are dropped."""
 
 
 def ruleset(rules: Rules, address: str) -> str:
-    """Return what the bridge forwards, in the language of nft; `address` is the first three bytes of all addresses."""
+    """Return the bridge's forwarding rules in nft's language. `address` is the first three bytes of all addresses."""
     drops = [f"ip saddr {address}.{source} ip daddr {address}.{target} drop" for source, target in rules.dropped]
     if rules.loss:
         drops.append(f"meta protocol ip numgen random mod 1000 < {rules.loss * 1000:.0f} drop")
@@ -27,7 +27,7 @@ def ruleset(rules: Rules, address: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """Rules, and what they are in words."""
+    """Rules with their description."""
 
     name: str
     rules: Rules
@@ -42,7 +42,7 @@ def disturbances(
     pairs: Iterable[tuple[str, str]], numbers: dict[str, int], *, delays: bool = True
 ) -> tuple[Disturbance, ...]:
     """
-    Return all disturbances: loss, and delay if packets can be delayed; for each pair a partition and both half-open
+    Return all disturbances: loss; delay, if packets can be delayed; and for each pair a partition and both half-open
     connections.
 
     Args:

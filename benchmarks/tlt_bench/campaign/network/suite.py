@@ -1,4 +1,4 @@
-"""A suite of which each service runs in a network namespace of its own."""
+"""A suite with each service in its own network namespace."""
 
 import asyncio
 import json

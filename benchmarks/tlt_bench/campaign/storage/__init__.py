@@ -1,1 +1,1 @@
-"""The part `storage`: Redis, disks and an object store that fail, and a clock that is set."""
+"""The part `storage`: failing Redis, disks and object store, and changed clocks."""

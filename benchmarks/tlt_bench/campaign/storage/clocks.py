@@ -1,4 +1,4 @@
-"""A wall clock of a suite's own, which can be set while the suite runs. Monotonic clocks go on as they are."""
+"""A separate wall clock for a suite that can be set while it runs. Monotonic clocks are unaffected."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ JUMPS_S: Mapping[str, int] = {
 
 
 def why_not() -> str:
-    """Return why no clock can be set; empty if it can."""
+    """Return why no clock can be set, or an empty string."""
     if library() is None:
         return "clocks: needs libfaketime, which needs a C compiler: uv pip install -e 'benchmarks[clocks]'"
     return ""
@@ -36,7 +36,7 @@ def library() -> Path | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedClock:
     """
-    The wall clock of all processes that are started with `environment`.
+    The wall clock of all processes started with `environment`.
 
     Args:
         file: Holds the offset; processes read it once a second.
@@ -48,7 +48,7 @@ class ShiftedClock:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Variables of the processes that go by this clock."""
+        """Environment variables of the processes that use this clock."""
         return {
             "LD_PRELOAD": str(self.library),
             "FAKETIME_TIMESTAMP_FILE": str(self.file),
@@ -68,7 +68,7 @@ class ShiftedClock:
 
 
 def clock_at(file: Path) -> ShiftedClock | None:
-    """Return a clock that shows the machine's time; None if there is no libfaketime."""
+    """Return a clock that shows the machine's time, or None without libfaketime."""
     if (path := library()) is None:
         return None
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A small disk that can be filled: a file system in memory, which only root may mount."""
+"""A small disk that can be filled: an in-memory file system, which only root can mount."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ CHUNK = bytes(2**20)
 
 
 def why_not() -> str:
-    """Return why no disk can be mounted; empty if it can."""
+    """Return why no disk can be mounted, or an empty string."""
     return "" if os.geteuid() == 0 else "disks: needs root, to mount file systems in memory"
 
 
@@ -25,7 +25,7 @@ class SmallDisk:
     path: Path
 
     def fill(self) -> None:
-        """Write until nothing fits any more."""
+        """Write until the disk is full."""
         with (self.path / BALLAST).open("ab", buffering=0) as file:
             for size in (len(CHUNK), 4096, 1):
                 try:
@@ -35,7 +35,7 @@ class SmallDisk:
                     continue
 
     def free(self) -> None:
-        """Remove what `fill` wrote."""
+        """Remove the files written by `fill`."""
         (self.path / BALLAST).unlink(missing_ok=True)
 
 
@@ -57,7 +57,7 @@ async def mounted(path: Path, *, size_bytes: int) -> AsyncIterator[SmallDisk]:
 
 
 async def _run(*command: str) -> str:
-    """Run a command; return what it wrote to stderr if it failed."""
+    """Run a command; return its stderr if it failed."""
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     _, errors = await process.communicate()
     return errors.decode().strip() or f"exit code {process.returncode}" if process.returncode else ""

@@ -1,4 +1,4 @@
-"""What is done to the storage of a suite. Each fault is undone before the next one begins."""
+"""Storage faults of a suite. Each fault is undone before the next one begins."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""An S3 whose calls can be made to fail."""
+"""An S3 server whose calls can be made to fail."""
 
 import itertools
 import socket
@@ -23,19 +23,19 @@ ANSWERS = (
 
 @dataclass(slots=True)
 class FailingCalls:
-    """A WSGI application that passes calls on to moto's S3, except every `one_in`-th; 0: all are passed on."""
+    """A WSGI application that passes calls on to moto's S3, but fails every `one_in`-th; 0 fails none."""
 
     one_in: int = 0
     calls: int = 0
     failed: int = 0
     bucket: str = field(default_factory=lambda: f"tlt-{uuid.uuid4().hex}")
-    """A new name: what moto stores outlives the server, as long as the process."""
+    """A new name, since moto's data outlives the server within the process."""
     _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
     _answers: Any = field(default_factory=lambda: itertools.cycle(ANSWERS))
     _turn: Any = field(default_factory=threading.Lock)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a call, as WSGI wants it."""
+        """Answer a WSGI call."""
         with self._turn:
             self.calls += 1
             fails = bool(self.one_in) and self.calls % self.one_in == 0
@@ -53,7 +53,7 @@ class FailingCalls:
 
 
 class _Quiet(WSGIRequestHandler):
-    """Logs nothing: the campaign prints its progress there."""
+    """Logs nothing, since the campaign prints its progress there."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - the base's name
         pass
@@ -61,7 +61,7 @@ class _Quiet(WSGIRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[tuple[FailingCalls, str]]:
-    """Serve an S3 on this machine within the block; yield it, still without its bucket, and its address."""
+    """Run an S3 server on this machine within the block; yield it, without its bucket, and its address."""
     calls = FailingCalls()
     server = make_server("127.0.0.1", 0, calls, threaded=True, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever, name="object store")
@@ -75,7 +75,7 @@ def serving() -> Iterator[tuple[FailingCalls, str]]:
 
 
 def environment(endpoint: str) -> Mapping[str, str]:
-    """Return the variables by which the usual clients find an S3."""
+    """Return the environment variables by which common clients find an S3 server."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "key",
@@ -85,6 +85,6 @@ def environment(endpoint: str) -> Mapping[str, str]:
 
 
 def create_bucket(bucket: str) -> str:
-    """Create a bucket in the S3 that the environment names; return its URL."""
+    """Create a bucket in the S3 server that the environment names; return its URL."""
     boto3.client("s3").create_bucket(Bucket=bucket)
     return f"s3://{bucket}"

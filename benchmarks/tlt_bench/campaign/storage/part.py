@@ -18,7 +18,7 @@ LONGEST = "update_s_max"
 
 async def run(context: Context) -> Outcome:
     """
-    Make the storage of two suites fail in every way, under load and weight updates: one on disks, one on an S3.
+    Make the storage of two suites fail in every way, under load and weight updates: one on disks, one on S3.
 
     Raises:
         TltError: A suite did not start, or failed as a whole.
@@ -31,7 +31,7 @@ async def run(context: Context) -> Outcome:
 
 
 def both(first: Outcome, second: Outcome) -> Outcome:
-    """Return the outcome of two suites together."""
+    """Return the combined outcome of two suites."""
     figures = {name: value + second.figures[name] for name, value in first.figures.items()}
     figures[LONGEST] = max(first.figures[LONGEST], second.figures[LONGEST])
     return Outcome(figures=figures, findings=first.findings + second.findings)

@@ -1,4 +1,4 @@
-"""The embedded Redis of a suite, made full, slow or empty by its own commands."""
+"""Controls the embedded Redis of a suite, which can be made full, slow or empty by its own commands."""
 
 import asyncio
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class RedisControl:
         Send a command; return the first line of the answer, or an empty string if Redis closed the connection.
 
         Raises:
-            OSError: Redis is not there, or refused the command.
+            OSError: Redis is not running or refused the command.
         """
         async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_unix_connection(self.socket)
@@ -49,11 +49,11 @@ class RedisControl:
         return await self.command("CONFIG", "GET", "maxmemory")
 
     async def set_limit(self, limit: str) -> None:
-        """Set the memory limit, in bytes. Below what is used, Redis refuses all writes."""
+        """Set the memory limit, in bytes. Below the current usage, Redis refuses all writes."""
         await self.command("CONFIG", "SET", "maxmemory", limit)
 
     async def pause(self, seconds: float) -> None:
-        """Let Redis answer nobody for so long."""
+        """Make Redis unresponsive for a while."""
         await self.command("CLIENT", "PAUSE", str(round(1000 * seconds)))
 
     async def flush(self) -> None:
@@ -61,5 +61,5 @@ class RedisControl:
         await self.command("FLUSHALL")
 
     async def shut_down(self) -> None:
-        """End the process; its service starts another one."""
+        """End the process. Its service starts another one."""
         await self.command("SHUTDOWN", "NOSAVE")

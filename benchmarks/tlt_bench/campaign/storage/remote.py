@@ -1,4 +1,4 @@
-"""A suite on an object store that fails, and by a wall clock that is set."""
+"""A suite on a failing object store, with a wall clock that is changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -18,9 +18,9 @@ from tlt_worker.engine.launch import environment
 @asynccontextmanager
 async def remote_storage(context: Context) -> AsyncIterator[tuple[Suite, Mapping[str, Fault]]]:
     """
-    Run the suite on an S3, which it finds by the environment, as clients of S3 do; yield it with its faults.
+    Run the suite on an S3 server, which it finds through the environment like other clients; yield it with its faults.
 
-    Those of the wall clock are among them if libfaketime is installed.
+    Includes faults of the wall clock if libfaketime is installed.
     """
     clock = await asyncio.to_thread(clock_at, context.directory / "clock")
     if reason := why_not():
@@ -36,6 +36,6 @@ async def remote_storage(context: Context) -> AsyncIterator[tuple[Suite, Mapping
 
 
 def _filled(bucket: str) -> Store:
-    """Create a bucket with the first drafter and the served weights; return what it holds."""
+    """Create a bucket with the first drafter and the served weights; return their locations."""
     url = object_store.create_bucket(bucket)
     return Store(url=url, drafter=stored(DRAFTER, url, "first"), weights=stored(MODEL, url, "weights"))

@@ -1,1 +1,1 @@
-"""A running suite under load, and what must hold of it whatever happens: shared by the parts of the campaign."""
+"""A running suite under load, and its invariants under any disturbance. Shared by the parts of the campaign."""

@@ -1,4 +1,4 @@
-"""What was done to the suite and when, so that each finding names what happened during its request."""
+"""Log of disturbances with their times, so that each finding lists those during its request."""
 
 import time
 from collections import deque
@@ -29,7 +29,7 @@ class Chronicle:
         self._say(f"{now_s - self._began_s:6.1f} s  {text}")
 
     def find(self, text: str, since_s: float | None = None) -> None:
-        """Record a violation, with the disturbances since a moment; None means without them."""
+        """Record a violation with the disturbances since a time; None omits them."""
         now_s = time.monotonic()
         during = (
             []

@@ -1,4 +1,4 @@
-"""Faults of what a suite runs on, one after the other; each is undone before the next one begins."""
+"""Runs infrastructure faults one at a time. Each is undone before the next one begins."""
 
 import asyncio
 import random
@@ -25,13 +25,13 @@ FaultySuite: TypeAlias = AbstractAsyncContextManager[tuple[Suite, Mapping[str, F
 
 async def one_by_one(context: Context, started: FaultySuite, *, least: int, calm_s: float = 0.0) -> Outcome:
     """
-    Make faults in a random order until the deadline, under load and weight updates.
+    Run faults in random order until the deadline, under load and weight updates.
 
     Args:
         context: Context of the part.
         started: Runs the suite.
-        least: Faults to make even if the engines took long to start.
-        calm_s: Seconds between two faults.
+        least: Minimum number of faults, even if the engines took long to start.
+        calm_s: Seconds between faults.
 
     Raises:
         TltError: The suite did not start, or failed as a whole.

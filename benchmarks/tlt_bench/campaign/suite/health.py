@@ -1,4 +1,4 @@
-"""Whether the parts of a suite serve."""
+"""Health of a suite's parts."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ async def workers_serve(suite: Suite) -> bool:
 
 
 async def eventually(holds: Callable[[], bool], *, within_s: float) -> bool:
-    """Wait until a condition on other processes holds; return False if it does not in time."""
+    """Wait until a condition on other processes holds; return False on timeout."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while not holds():  # noqa: ASYNC110 - the state of other processes is polled

@@ -1,4 +1,4 @@
-"""Sends requests over HTTP, as a trainer would that repeats calls which another gateway is to answer."""
+"""Sends requests over HTTP like a trainer, retrying calls that another gateway must answer."""
 
 import asyncio
 import itertools
@@ -28,14 +28,14 @@ class BrokenOffError(Exception):
 
 class HttpLoad:
     """
-    Senders, each with one call in flight, half of them streams.
+    Senders with one call in flight each, half of them streaming.
 
-    A call that is answered with 503, or finds nobody listening, is repeated at the other gateway. So is one whose
-    connection breaks, under the same id; that one counts as lost, unless its gateway was killed or stopped.
+    A call that gets a 503 or is refused a connection is retried at the other gateway. So is one whose connection
+    breaks, under the same id; it counts as lost unless its gateway was killed or stopped.
 
     Args:
         gateways: URLs of the gateways, by name.
-        load: The load beside this one, which says when to send.
+        load: The gRPC load, which determines when to send.
         requests: Sent again and again in this order.
         expected: Response of the undisturbed run, by request number.
         senders: Number of senders.
@@ -63,7 +63,7 @@ class HttpLoad:
 
     @contextmanager
     def killing(self, gateway: str) -> Iterator[None]:
-        """Accept that calls to a gateway break within the block, since its process is killed or stopped."""
+        """Expect calls to a gateway to break within the block, since its process is killed or stopped."""
         self._killed.append(gateway)
         try:
             yield
@@ -119,7 +119,7 @@ class HttpLoad:
 
 
 def body_of(request: Request, *, stream: bool) -> dict[str, Any]:
-    """Return a request as the body of SGLang's /generate, with an id of its own."""
+    """Return a request as the body of SGLang's /generate, with its own id."""
     sampling = request.sampling
     return {
         "rid": uuid4().hex,
@@ -139,7 +139,7 @@ async def _called(session: aiohttp.ClientSession, url: str, body: Mapping[str, A
     Return the status of a call and its answer. An error within a stream counts as its status.
 
     Raises:
-        BrokenOffError: A stream ended without its end.
+        BrokenOffError: A stream ended prematurely.
     """
     timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
     async with session.post(url, json=body, timeout=timeout) as response:

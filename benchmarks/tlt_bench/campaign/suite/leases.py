@@ -9,7 +9,7 @@ def events(text: str) -> Iterator[dict[str, Any]]:
     """
     Yield the JSON log events in a log, in which other text may appear.
 
-    An event need not begin its line: progress bars of libraries end without a line break.
+    An event need not start its line, since progress bars of libraries end without a line break.
     """
     decoder = json.JSONDecoder()
     for line in text.splitlines():
@@ -27,10 +27,10 @@ def events(text: str) -> Iterator[dict[str, Any]]:
 
 def overlaps(worker: str, log: Iterable[dict[str, Any]]) -> list[str]:
     """
-    Return a sentence about each pair of leases of one worker under which its trainers computed at the same time.
+    Return a sentence for each pair of leases of one worker under which its trainers computed concurrently.
 
     A trainer logs when it begins to compute under a lease and when it stops. A new trainer process ends the lease of
-    the one before, which has died.
+    its dead predecessor.
     """
     found, held = [], 0
     for event in log:
@@ -51,7 +51,7 @@ def overlaps(worker: str, log: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def repeated_epochs(granted: Iterable[dict[str, Any]]) -> list[str]:
-    """Return a sentence about each lease whose epoch is not above those granted before, by whichever coordinator."""
+    """Return a sentence for each lease whose epoch is not above all earlier ones, from any coordinator."""
     found, newest = [], 0
     for event in granted:
         if event.get("event") == "lease_granted":

@@ -16,12 +16,12 @@ CALL_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The ledger at some moment between two moments on this process's clock."""
+    """The ledger at an unknown moment within an interval of this process's clock."""
 
     before_s: float
     after_s: float
     sums_s: Mapping[str, float]
-    """Seconds in all states together, by worker id."""
+    """Total seconds over all states, by worker id."""
 
 
 def reading(fleet: Fleet, *, before_s: float, after_s: float) -> Reading:
@@ -32,7 +32,7 @@ def reading(fleet: Fleet, *, before_s: float, after_s: float) -> Reading:
 
 def gaps(first: Reading, second: Reading) -> list[str]:
     """
-    Return a sentence about each worker whose seconds did not grow by the time between two readings. Pure.
+    Return a sentence for each worker whose seconds did not grow by the time between two readings. Pure.
 
     Each reading was taken at an unknown moment of its interval, so that the bounds allow for a slow machine.
     """

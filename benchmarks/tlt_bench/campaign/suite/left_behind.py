@@ -1,4 +1,4 @@
-"""What a run has left on the machine after it ended."""
+"""Leftovers of a run on the machine after its end."""
 
 import os
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tlt_common.processes.guard import shared_memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What a run used."""
+    """Resources used by a run."""
 
     token: str
     directory: Path
@@ -25,7 +25,7 @@ class Traces:
         return cls(token=token, directory=directory, shared_memory=shared)
 
     def left(self) -> list[str]:
-        """Return a sentence about each process and file that is left."""
+        """Return a sentence for each leftover process and file."""
         found = [f"process {pid} is left: {' '.join(command.split(chr(0)))[:200]}" for pid, command in self._alive()]
         if self.directory.exists():
             files = sum(len(names) for _, _, names in os.walk(self.directory))
@@ -37,7 +37,7 @@ class Traces:
 
 
 def spools(directory: Path) -> list[Path]:
-    """Return the directories of weights that gateways and workers of a run keep, wherever they are below its files."""
+    """Return the weight directories of a run's gateways and workers, anywhere below its files."""
     skipped = {"ray"}
     found = []
     for folder, names, files in os.walk(directory):

@@ -1,4 +1,4 @@
-"""Sends requests all the time and compares every response with that of the undisturbed run."""
+"""Sends requests continuously and compares every response to the undisturbed run's."""
 
 import asyncio
 import itertools
@@ -22,18 +22,18 @@ BUBBLE_S = 2.0
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A request, or a batch of them, that has not ended."""
+    """A request or batch in flight."""
 
     requests: tuple[Request, ...]
     began_s: float
     arrivals_s: list[float] = field(default_factory=list)
-    """When its chunks arrived."""
+    """Arrival times of its chunks."""
     ended_s: float | None = None
 
     def moved_s(self, stopped_s: float, *, in_transit_s: float) -> float | None:
         """
-        Return when it moved after a stop: when a chunk arrived that was not in transit, or when it ended. None if it
-        has not.
+        Return when it moved after a stop: when a chunk that was not in transit arrived, or when it ended. None if it
+        has not moved.
         """
         later = (at_s for at_s in self.arrivals_s if at_s > stopped_s + in_transit_s)
         return next(later, self.ended_s)
@@ -41,7 +41,7 @@ class Flight:
 
 class Load:
     """
-    Senders, each with one request or one batch in flight.
+    Senders with one request or batch in flight each.
 
     Args:
         clients: Send the requests, in turn.
@@ -80,7 +80,7 @@ class Load:
         return frozenset(flight for flight in self._flights if len(flight.requests) == 1)
 
     def stop(self) -> None:
-        """Send no further request. `run` returns when all that were sent have ended."""
+        """Send no further requests. `run` returns when all requests sent have ended."""
         self._stopping = True
         self._open.set()
 
@@ -101,7 +101,7 @@ class Load:
             pauses.cancel()
 
     def give_up(self) -> None:
-        """Count what is in flight as lost; the owner cancels `run` afterwards."""
+        """Count requests in flight as lost. The owner cancels `run` afterwards."""
         for flight in self._flights:
             self._lose(flight, flight.requests, f"no end, and {len(flight.arrivals_s)} chunks before the last progress")
 
@@ -171,7 +171,7 @@ class Load:
 
 
 async def undisturbed(client: Client, requests: Sequence[Request]) -> dict[int, TokenChunk]:
-    """Return the response to each request by its number, from a suite that nothing disturbs."""
+    """Return the response to each request by its number, from an undisturbed suite."""
     async with asyncio.TaskGroup() as group:
         tasks = {
             request.number: group.create_task(client.generate(request.prompt_ids, request.sampling))

@@ -1,4 +1,4 @@
-"""A suite under load, with weight updates and drafter swaps, while it is disturbed; and the count of what broke."""
+"""A suite under load, weight updates and drafter swaps while it is disturbed, with counts of violations."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ SPOOLS = 2 * WORKERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordeal:
-    """What those who disturb the suite work with."""
+    """Context of the code that disturbs the suite."""
 
     suite: Suite
     load: Load
@@ -47,12 +47,12 @@ async def undergo(
     context: Context, started: AbstractAsyncContextManager[Suite], disturb: Callable[[Ordeal], Awaitable[None]]
 ) -> tuple[dict[str, float], Chronicle]:
     """
-    Run a suite, let `disturb` do its work under load, and return the figures.
+    Run a suite, let `disturb` run under load, and return the figures.
 
     Args:
         context: Context of the part.
         started: Runs the suite.
-        disturb: Returns when everything it disturbed is back.
+        disturb: Returns when everything that it disturbed has recovered.
 
     Raises:
         TltError: The suite did not start, or failed as a whole.
@@ -118,7 +118,7 @@ async def _disturbed(
 
 
 async def _end(sending: asyncio.Task[None], load: Load) -> None:
-    """Wait until all requests have ended, or until nothing moves any more."""
+    """Wait until all requests have ended, or until there is no progress."""
     while not sending.done():
         if time.monotonic() - load.progress_s > NO_PROGRESS_S:
             load.give_up()
@@ -128,7 +128,7 @@ async def _end(sending: asyncio.Task[None], load: Load) -> None:
 
 
 async def _last_update(updates: WeightUpdates, chronicle: Chronicle) -> int:
-    """Publish once more; return 1 if that does not succeed although nothing is disturbed any more."""
+    """Publish once more; return 1 if that fails although nothing is disturbed."""
     try:
         async with asyncio.timeout(LAST_UPDATE_S):
             await updates.publish()
@@ -139,7 +139,7 @@ async def _last_update(updates: WeightUpdates, chronicle: Chronicle) -> int:
 
 
 def _inventory(suite: Suite) -> Counter[str]:
-    """Return the number of processes of each kind, and the copies of weights beyond those that may be kept."""
+    """Return the number of processes of each kind, and of copies of weights in excess."""
     found = kinds(suite.token)
     found["copies of weights"] = max(0, len(spools(suite.directory)) - SPOOLS)
     return found

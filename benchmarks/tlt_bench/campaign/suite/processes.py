@@ -1,4 +1,4 @@
-"""Finds and signals the processes of a run. Only processes that carry the run's token are ever signalled."""
+"""Finds and signals the processes of a run. Only processes with the run's token are ever signalled."""
 
 import os
 import re
@@ -18,14 +18,14 @@ _NUMBERS = re.compile(r"[0-9a-f]{16,}|[0-9]+")
 
 @dataclass(slots=True, eq=False)
 class Victim:
-    """A process, held by a descriptor, so that a signal never reaches another process that has got its id."""
+    """A process held by a descriptor, so that a signal never reaches another process that reuses its id."""
 
     pid: int
     _descriptor: int
 
     @classmethod
     def held(cls, pid: int) -> Self | None:
-        """Hold a process; None if it has ended."""
+        """Hold a process; return None if it has ended."""
         try:
             return cls(pid, os.pidfd_open(pid))
         except OSError:
@@ -38,7 +38,7 @@ class Victim:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended; a zombie has."""
+        """Whether it is running; a zombie is not."""
         try:
             state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
             signal.pidfd_send_signal(self._descriptor, 0)
@@ -66,6 +66,6 @@ def pids(token: str, is_one: Callable[[str], bool]) -> list[int]:
 
 
 def kinds(token: str) -> Counter[str]:
-    """Return how many processes of the run there are of each program, without those by which Ray runs itself."""
+    """Return the number of the run's processes by program, without Ray's own."""
     programs = [_NUMBERS.sub("#", " ".join(command.split("\0")[:5])) for command in commands(token).values()]
     return Counter(program for program in programs if not program.startswith("ray::") and "/ray/" not in program)

@@ -1,5 +1,5 @@
 """
-A TCP proxy in front of all gateways, as a Kubernetes Service is: each connection goes to one of them.
+A TCP proxy in front of all gateways, like a Kubernetes Service: each connection goes to one of them.
 
 The campaign cuts and freezes the connections that clients have through it.
 """
@@ -29,7 +29,7 @@ class Proxy:
     """
 
     addresses: tuple[str, ...]
-    """host:port of each port it listens on. gRPC shares one connection among all channels to an address."""
+    """host:port of each listening port. gRPC shares one connection among all channels to an address."""
 
     def __init__(self, targets: Sequence[str], *, seed: int) -> None:
         self._targets = list(targets)
@@ -40,7 +40,7 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """Connections that clients have now."""
+        """Number of open client connections."""
         return len(self._open)
 
     def cut(self) -> int:
@@ -54,16 +54,16 @@ class Proxy:
         return len(writers)
 
     def freeze(self) -> None:
-        """Deliver nothing until `thaw`, in neither direction; connections stay open."""
+        """Deliver nothing in either direction until `thaw`. Connections stay open."""
         self._flowing.clear()
 
     def thaw(self) -> None:
-        """Deliver what was held back."""
+        """Deliver the held data."""
         self._flowing.set()
 
     @asynccontextmanager
     async def listening(self, *, ports: int = 1, host: str = "127.0.0.1") -> AsyncIterator[None]:
-        """Accept connections at any free ports within the block."""
+        """Accept connections on free ports within the block."""
         async with asyncio.TaskGroup() as connections:
 
             def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

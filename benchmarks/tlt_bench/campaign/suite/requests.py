@@ -1,4 +1,4 @@
-"""The requests of the campaign: seeded, so that each has exactly one right answer."""
+"""The requests of the campaign, seeded so that each has exactly one correct response."""
 
 import itertools
 import random
@@ -48,7 +48,7 @@ def draw(groups: int, *, seed: int, min_tokens: int, max_tokens: int) -> tuple[R
 
 
 def difference(answer: TokenChunk, expected: TokenChunk) -> str:
-    """Describe the first difference between a response and that of the undisturbed run; empty if there is none."""
+    """Describe the first difference between a response and the undisturbed one; empty if they are equal."""
     if answer.finish_reason is not expected.finish_reason:
         return f"ended by {answer.finish_reason}, undisturbed by {expected.finish_reason}"
     for place, (got, wanted) in enumerate(zip(answer.token_ids, expected.token_ids, strict=False)):

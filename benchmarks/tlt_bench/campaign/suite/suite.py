@@ -1,4 +1,4 @@
-"""The suite that the campaign disturbs: `tlt up` with two float32 engines, a second gateway, and a proxy."""
+"""The suite to disturb: `tlt up` with two float32 engines, a second gateway, and a proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ class Store:
     """An object store."""
 
     url: str
-    """Where trainers write drafters and checkpoints."""
+    """URL to which trainers write drafters and checkpoints."""
     drafter: str
     """URI of the first drafter."""
     weights: str
@@ -57,20 +57,20 @@ class Suite:
     """A running suite."""
 
     token: str
-    """Marks its processes."""
+    """Token that marks its processes."""
     directory: Path
     """Its private files, which are deleted at the end."""
     logs: Path
     services: Mapping[str, str]
     """Addresses by name: gateway, gateway-1, coordinator, cache and tuner."""
     proxy: Proxy
-    """What clients connect to, each at a port of its own."""
+    """Proxy that clients connect to, each at its own port."""
     http: Mapping[str, str] = field(default_factory=dict)
     """URLs of the gateways, by name."""
     store: Store | None = None
-    """Where drafters, checkpoints and weights are; None: on this machine's disks."""
+    """Location of drafters, checkpoints and weights; None for this machine's disks."""
     ended: Callable[[], Iterable[Ended]] = tuple
-    """Returns the services that have ended though nobody stopped them."""
+    """Returns the services that ended although nobody stopped them."""
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ async def running(directory: Path, *, seed: int, store: Store | None = None) -> 
     Run a suite within the block; logs are written to `directory`, and without a store also drafters and checkpoints.
 
     Raises:
-        TltError: It did not start.
+        TltError: The suite did not start.
     """
     config = StackConfig(
         model=MODEL,
@@ -120,7 +120,7 @@ async def running(directory: Path, *, seed: int, store: Store | None = None) -> 
 
 
 async def _started(parts: AsyncExitStack, config: StackConfig) -> Stack:
-    """Start the stack, again if the machine is so busy that Ray gives up."""
+    """Start the stack, retrying if the machine is so busy that Ray gives up."""
     for _ in range(STARTS - 1):
         try:
             return await parts.enter_async_context(Stack(config, restarts=True))
@@ -132,7 +132,7 @@ async def _started(parts: AsyncExitStack, config: StackConfig) -> Stack:
 
 @asynccontextmanager
 async def _second_gateway(stack: Stack) -> AsyncIterator[tuple[Mapping[str, str], Supervised]]:
-    """Run another gateway of the suite, supervised as `tlt up` does its own; yield its addresses, by kind, and it."""
+    """Run another gateway of the suite, supervised as by `tlt up`; yield its addresses by kind, and the process."""
     home = Home(directory=stack.home, data=stack.data, token=stack.token, leave=lambda: None)
     settings = {
         "listen": f"{HOST}:0",

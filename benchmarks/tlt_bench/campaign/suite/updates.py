@@ -1,4 +1,4 @@
-"""Weight updates and drafter swaps while everything else happens. The weights stay the same, so tokens must too."""
+"""Weight updates and drafter swaps during the disturbances. The weights stay the same, so tokens must, too."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ class WeightUpdates:
     Publishes the served weights under new versions, in turn as a directory, as tensors and from an object store.
 
     Args:
-        store: URI of the weights in an object store; empty: there is none.
+        store: URI of the weights in an object store; empty without one.
         note: Called with a line about each update.
     """
 
@@ -46,7 +46,7 @@ class WeightUpdates:
         self.slowest_s = 0.0
 
     async def run(self) -> Never:
-        """Publish until cancelled. An update that fails is repeated under the same version, as trainers do."""
+        """Publish until cancelled. A failed update is retried under the same version, as by trainers."""
         while True:
             await asyncio.sleep(self._every_s)
             await self.publish()
@@ -71,7 +71,7 @@ class WeightUpdates:
 
 class DrafterSwaps:
     """
-    Publishes copies of the drafter, each of which every engine loads; spot trainers publish theirs meanwhile.
+    Publishes copies of the drafter, which every engine loads, while spot trainers publish theirs.
 
     Args:
         coordinator: host:port.
@@ -85,7 +85,7 @@ class DrafterSwaps:
         self._note = note
 
     async def run(self) -> Never:
-        """Publish until cancelled. A drafter that is not stored, or not taken by the coordinator, is skipped."""
+        """Publish until cancelled. A drafter that is not stored or not accepted by the coordinator is skipped."""
         for number in itertools.count(1):
             await asyncio.sleep(self._every_s)
             try:

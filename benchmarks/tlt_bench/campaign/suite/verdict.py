@@ -1,4 +1,4 @@
-"""What must hold of a suite at the end of a campaign, while it runs and after it has ended."""
+"""Invariants of a suite at the end of a campaign, while it is running and after it has ended."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ BETWEEN_S = 3.0
 
 
 async def ledger_gaps(suite: Suite, chronicle: Chronicle) -> int:
-    """Return the number of workers whose ledger does not grow by the time that passes."""
+    """Return the number of workers whose ledger does not grow with time."""
     async with connect(suite.services["coordinator"], to="coordinator") as channel:
         first = await ledger.read(channel)
         await asyncio.sleep(BETWEEN_S)
@@ -27,7 +27,7 @@ async def ledger_gaps(suite: Suite, chronicle: Chronicle) -> int:
 
 
 def failed_services(suite: Suite, chronicle: Chronicle) -> int:
-    """Return how often a service ended by itself, and not by a strike."""
+    """Return how many times a service ended by itself rather than by a strike."""
     found = [ended for ended in suite.ended() if ended.failed]
     for ended in found:
         chronicle.find(str(ended))
@@ -45,13 +45,13 @@ def overlapping_leases(logs: Path, chronicle: Chronicle) -> int:
 
 
 def loads_of_drafters(logs: Path) -> int:
-    """Return how often an engine loaded a drafter."""
+    """Return the number of drafter loads by engines."""
     texts = [_text(logs / f"worker-{rank}.log") for rank in range(WORKERS)]
     return sum(event.get("event") == "drafter_loaded" for text in texts for event in leases.events(text))
 
 
 def surplus(before: Mapping[str, int], after: Mapping[str, int], chronicle: Chronicle) -> int:
-    """Return the number of processes and files, by kind, that there are now in addition to those of the beginning."""
+    """Return the number of processes and files, by kind, in excess of those at the start."""
     found = {kind: count - before.get(kind, 0) for kind, count in after.items() if count > before.get(kind, 0)}
     for kind, count in found.items():
         chronicle.find(f"{count} more than at the start: {kind}")
@@ -59,7 +59,7 @@ def surplus(before: Mapping[str, int], after: Mapping[str, int], chronicle: Chro
 
 
 def left_behind(traces: Traces, chronicle: Chronicle) -> int:
-    """Return the number of processes and files that a run has left."""
+    """Return the number of leftover processes and files of a run."""
     found = traces.left()
     for one in found:
         chronicle.find(one)

@@ -1,1 +1,1 @@
-"""Bodies of HTTP calls: read, and every field honoured or refused by its name."""
+"""Bodies of HTTP calls. Every field is either honoured or refused by name."""

@@ -1,4 +1,4 @@
-"""Request bodies: every field is honoured, or refused by its name."""
+"""Request bodies. Every field is either honoured or refused by name."""
 
 import asyncio
 import re
@@ -39,8 +39,8 @@ _AT_ONCE = 2**16
 
 def quick_lists(schema: Any) -> None:
     """
-    Change a schema of pydantic: the first invalid entry of a list is the last that is looked at, and lists of integers
-    are checked without copying them, in slices between which the event loop runs.
+    Adapt a pydantic schema for long lists: stop at the first invalid entry, and check lists of integers without copying
+    them, in slices between which the event loop runs.
     """
     if isinstance(schema, list):
         for part in schema:
@@ -68,21 +68,21 @@ def _integers(value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> 
 
 class Body(BaseModel):
     """
-    A JSON object. Unknown fields are refused, and types are not converted. Null is what leaving a field out is, unless
-    the field has a meaning for it.
+    A JSON object. Unknown fields are refused, and types are not converted. Null equals an omitted field, unless the
+    field gives it a meaning.
 
-    `unsupported` lists fields of the protocol that have no effect here, with the values that ask for none; a field with
-    any other value is refused.
+    `unsupported` lists fields of the protocol that are not implemented, with the values that request nothing; any other
+    value is refused.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     ignored: ClassVar[Mapping[str, type]] = {}
-    """Fields that concern what a gateway does not have, such as accounts, with their types: they may say anything."""
+    """Fields about features that a gateway does not have, such as accounts, with their types. Any value is accepted."""
     ignores_null: ClassVar[bool] = False
-    """Whether null is nothing for unknown fields, too: clients send back what servers of other kinds answered."""
+    """Whether null is accepted for unknown fields, too: clients send back what other servers answered."""
     path: ClassVar[str] = ""
-    """Prefix of the fields' names in messages."""
+    """Prefix of field names in messages."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,11 +126,11 @@ def _require_small(field: str, value: object, kind: type) -> None:
 
 
 class NoFields(Body):
-    """The body of a call that takes none."""
+    """The body of a call without fields."""
 
 
 class BodyTooLargeError(Exception):
-    """The body is larger than the server accepts. Known to HTTP only: gRPC refuses such messages by itself."""
+    """The body is larger than the server accepts. Used over HTTP only: gRPC refuses such messages itself."""
 
 
 async def body_of(request: Request, kind: type[T], *, max_bytes: int) -> T:
@@ -158,7 +158,7 @@ async def body_of(request: Request, kind: type[T], *, max_bytes: int) -> T:
 
 async def no_body(request: Request, *, max_bytes: int) -> None:
     """
-    Require that a call which takes no body has none, or an empty object.
+    Require an empty body, or an empty object, for a call that takes none.
 
     Raises:
         BodyTooLargeError, AbortedError, InvalidRequestError: As for `body_of`.
@@ -172,7 +172,7 @@ def _validated(kind: type[T], content: bytearray) -> T:
 
 async def _content(request: Request, max_bytes: int, grow: Callable[[int], None]) -> bytearray:
     """
-    Read a body; `grow` is called with the bytes that have arrived.
+    Read a body, calling `grow` with the number of bytes received so far.
 
     Raises:
         BodyTooLargeError, AbortedError, OverloadedError: As for `body_of`.
@@ -233,7 +233,7 @@ def _named(error: ValidationError) -> InvalidRequestError:
 
 @cache
 def _without_null(kind: type[Body]) -> frozenset[str]:
-    """Return the fields that may be left out and have no meaning for null."""
+    """Return the fields that are optional and give null no meaning."""
     return frozenset(
         name
         for name, field in kind.model_fields.items()
@@ -242,7 +242,7 @@ def _without_null(kind: type[Body]) -> frozenset[str]:
 
 
 def _is_variant(part: int | str) -> bool:
-    """Whether pydantic names a member of a union here, such as list[int], and no field."""
+    """Whether pydantic names a member of a union here, such as list[int], rather than a field."""
     return isinstance(part, str) and (part in {"int", "str", "bool", "float"} or "[" in part or part[:1].isupper())
 
 
@@ -252,7 +252,7 @@ def _names(kind: type[Body]) -> tuple[str, ...]:
 
 
 def strings_of(given: str | list[str] | None) -> tuple[str, ...]:
-    """Return a field's strings, of which there may be one, a list, or none; an empty one asks for nothing."""
+    """Return the strings of a field that holds one string, a list, or nothing. An empty string counts as nothing."""
     if isinstance(given, str):
         return (given,) if given else ()
     return tuple(given or ())
@@ -260,11 +260,11 @@ def strings_of(given: str | list[str] | None) -> tuple[str, ...]:
 
 def renamed(error: TltError, names: Mapping[str, str], *, many: bool = False) -> TltError:
     """
-    Give an error's field the name that it has in the caller's protocol.
+    Return an error with its field renamed as in the caller's protocol.
 
     Args:
         error: The error.
-        names: Names in the protocol, by the beginnings of ours, without `prompt.` or `prompts[3].`.
+        names: Names in the protocol, by prefixes of ours, without `prompt.` or `prompts[3].`.
         many: Whether the call has several prompts, so that the name of a prompt's field ends in its index.
     """
     inside = _IN_PROMPT.match(error.field)

@@ -1,4 +1,4 @@
-"""Memory for bodies that are arriving or are being read: of all callers together, and of one."""
+"""Limits the memory of request bodies that are being received or parsed, in total and per caller."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _KEY = "tlt_body_share"
 class BodyRoom:
     """
     Args:
-        max_bytes: Of all bodies together.
+        max_bytes: Limit for all bodies together.
         retry_after_s: Retry delay sent with refusals.
     """
 
@@ -26,11 +26,13 @@ class BodyRoom:
         self._taken = Counter[str]()
 
     def admit(self, request: Request, caller: str, *, share: float) -> None:
-        """Let the body of a request take at most this share of all room, together with others of its caller."""
+        """Admit the body of a request, limited to this share of the room together with the caller's other bodies."""
         setattr(request.state, _KEY, (self, caller, int(share * self._max_bytes)))
 
     def take(self, caller: str, size: int, at_most: int) -> None:
         """
+        Reserve room for more bytes.
+
         Raises:
             OverloadedError: There is no room for as many bytes more.
         """
@@ -50,7 +52,7 @@ class BodyRoom:
 
 
 class _Taken:
-    """What one body takes."""
+    """Room taken by one body."""
 
     def __init__(self, admitted: tuple[BodyRoom, str, int] | None) -> None:
         self._admitted = admitted
@@ -58,7 +60,7 @@ class _Taken:
 
     def grow(self, total_bytes: int) -> None:
         """
-        Note how many bytes have arrived.
+        Record the number of bytes received so far.
 
         Raises:
             OverloadedError: There is no room for them.
@@ -70,7 +72,7 @@ class _Taken:
         self._bytes = total_bytes
 
     def end(self) -> None:
-        """Give everything back."""
+        """Return all room."""
         if self._admitted is not None and self._bytes:
             room, caller, _ = self._admitted
             room.give_back(caller, self._bytes)
@@ -78,7 +80,7 @@ class _Taken:
 
 @contextmanager
 def taken_by(request: Request) -> Iterator[_Taken]:
-    """Take room for the body of an admitted request within the block; one that was not admitted takes none."""
+    """Take room for the body of an admitted request within the block; a request that was not admitted takes none."""
     taken = _Taken(getattr(request.state, _KEY, None))
     try:
         yield taken

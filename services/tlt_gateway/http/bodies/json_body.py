@@ -1,4 +1,4 @@
-"""JSON as callers send it: what parsers would let pass in silence is refused, and none of it holds the event loop."""
+"""Strict JSON parsing: refuses what other parsers accept silently, and does not block the event loop."""
 
 import json
 import re
@@ -79,10 +79,10 @@ def _integer(digits: str) -> int:
 
 def _require_unicode(value: Any, field: str) -> None:
     """
-    Check all texts within a field's value.
+    Check all strings within a field's value.
 
     Raises:
-        InvalidRequestError: One has half a surrogate pair, of which no UTF-8 can be made.
+        InvalidRequestError: A string has half a surrogate pair, which UTF-8 cannot encode.
     """
     rest = [value]
     while rest:

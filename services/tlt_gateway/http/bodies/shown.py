@@ -1,4 +1,4 @@
-"""Values of callers in messages: cut before they are written out, since their size is the caller's."""
+"""Formats callers' values for messages. Values are truncated before formatting, since callers choose their size."""
 
 from reprlib import Repr
 from typing import Any
@@ -11,7 +11,7 @@ _DIGITS = 10**40
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it, in at most 80 characters."""
+    """Return a value formatted for a message, in at most 80 characters."""
     if isinstance(value, int) and not -_DIGITS < value < _DIGITS:
         return f"a number of {value.bit_length()} bits"
     return _REPR.repr(value)[:80]

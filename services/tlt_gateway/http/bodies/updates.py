@@ -1,4 +1,4 @@
-"""What a call says of new weights: their version, the one that they change, and their tensors."""
+"""Fields of weight updates that protocols share: version, base version and tensors."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +22,7 @@ WORLD_SIZE = 1
 
 def version_of(value: str | int | None, *, served: PolicyVersion, field: str = "weight_version") -> PolicyVersion:
     """
-    Return the version; without one, the one after `served`.
+    Return the version; by default, the one after `served`.
 
     Raises:
         InvalidRequestError: It is not a number.
@@ -47,7 +47,7 @@ def base_of(value: str | int | None, *, served: PolicyVersion) -> PolicyVersion 
 
 @contextmanager
 def named_as_sent() -> Iterator[None]:
-    """Name the base in errors as callers of HTTP do."""
+    """Rename the base version in errors to the field of the HTTP protocols."""
     try:
         yield
     except StaleVersionError as error:
@@ -73,7 +73,7 @@ def broadcast_of(
     dtypes_field: str = "dtypes",
 ) -> Broadcast:
     """
-    Return a broadcast of tensors that are described by three lists.
+    Return a broadcast of tensors, described by three lists.
 
     Raises:
         InvalidRequestError: The lists differ in length, or an entry is invalid.

@@ -1,1 +1,1 @@
-"""OpenAI's and vLLM's endpoints, with token ids and log-probabilities both ways."""
+"""OpenAI's and vLLM's endpoints, with token ids and log-probabilities in requests and answers."""

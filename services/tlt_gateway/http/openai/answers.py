@@ -1,4 +1,4 @@
-"""Answers in OpenAI's form, with token ids as vLLM returns them."""
+"""Answers in OpenAI's format, with token ids as vLLM returns them."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tlt_gateway.http.text.text import Text
 
 class Choice:
     """
-    One choice of /v1/completions, whole or as it grows.
+    One choice of /v1/completions, complete or streamed.
 
     Args:
         body: The call.
@@ -89,7 +89,7 @@ def part(body: CompletionRequest, model: str, chunk: TokenChunk, choice: Choice)
 def usage_part(
     body: CompletionRequest, model: str, prompts: Sequence[Prompt], choices: Sequence[Choice]
 ) -> dict[str, JsonValue]:
-    """Return the last event of a stream whose caller asks for the number of tokens."""
+    """Return the last event of a stream, with the token usage that the caller requested."""
     ended = next(choice.ended for choice in choices if choice.ended)
     return {**_head(body, model, ended), "choices": [], "usage": _usage(body, prompts, choices)}
 
@@ -144,5 +144,5 @@ def _sample(place: int, chunk: TokenChunk, body: TokenGenerate) -> dict[str, Any
 
 
 def request_of(chunk: TokenChunk) -> str:
-    """Return the id of a call from that of a response."""
+    """Return the id of a call, given the id of one of its responses."""
     return chunk.request_id.rpartition("/")[0] or chunk.request_id

@@ -1,4 +1,4 @@
-"""Chat completions: messages in, a message out, and the tokens of both."""
+"""Chat completions: messages in, a message out, with the tokens of both."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ class ChatCall:
     Args:
         body: The call.
         prompt: Its messages as tokens.
-        owner: Name of the caller, whose turns are remembered apart from others'.
+        owner: Name of the caller; each caller's turns are remembered separately.
         model: Name of the model, for the answer.
     """
 
@@ -64,7 +64,7 @@ class ChatCall:
         return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
 
     def _returned(self, chunk: TokenChunk) -> dict[str, JsonValue]:
-        """Return what SGLang adds to a choice if it is asked to."""
+        """Return the fields that SGLang adds to a choice on request."""
         found: dict[str, JsonValue] = {}
         if self._body.return_prompt_token_ids:
             found["prompt_token_ids"] = list(self._prompt.token_ids)

@@ -65,7 +65,7 @@ class ChatRequest(ConversationBody, SamplingBody):
 
     def params(self) -> SamplingParams:
         """
-        Return our parameters; without a limit, the rest of the context.
+        Return our parameters. Without a limit, a response may use the rest of the context.
 
         Raises:
             InvalidRequestError: A number is out of range, or two limits differ.
@@ -84,7 +84,7 @@ class ChatRequest(ConversationBody, SamplingBody):
         Check fields that depend on each other.
 
         Raises:
-            InvalidRequestError: A field is set that has no effect, or asks for what responses do not have.
+            InvalidRequestError: A field has no effect, or requests something that responses do not have.
         """
         if self.top_logprobs:
             raise InvalidRequestError(
@@ -131,10 +131,10 @@ class Tokenize(ConversationBody):
 
     async def token_ids(self, text: Text, prompting: Prompting, *, owner: str, session: str) -> list[int]:
         """
-        Return the tokens of the prompt, or of the messages as a response to them would see them.
+        Return the tokens of the prompt, or of the messages as a response to them sees them.
 
         Raises:
-            InvalidRequestError: Both are given, or none; there is no tokenizer, or the template refuses the messages.
+            InvalidRequestError: Both or neither are given, there is no tokenizer, or the template refuses the messages.
         """
         if (self.prompt is None) == (not self.messages):
             raise InvalidRequestError("prompt or messages is required, and not both", field="prompt")

@@ -1,4 +1,4 @@
-"""OpenAI's chat endpoint on the gateway, and vLLM's that show what its messages are as tokens."""
+"""OpenAI's chat endpoint, and vLLM's endpoints that return messages as tokens."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing

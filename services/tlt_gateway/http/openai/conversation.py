@@ -1,4 +1,4 @@
-"""What the calls that take messages have in common: messages, tools and the template, as OpenAI and vLLM name them."""
+"""Fields shared by calls that take messages: messages, tools, template, named as in OpenAI's and vLLM's protocols."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -45,7 +45,7 @@ class CalledTool(Body):
 
 
 class Message(Body):
-    """A message. NeMo-Gym adds the ids that were sampled, and their log-probabilities, to assistants' messages."""
+    """A message. NeMo-Gym adds the sampled token ids and their log-probabilities to assistants' messages."""
 
     path: ClassVar[str] = "messages."
     ignores_null: ClassVar[bool] = True
@@ -61,7 +61,7 @@ class Message(Body):
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    """vLLM's name of the same."""
+    """vLLM's name for `reasoning_content`."""
     prompt_token_ids: list[int] | None = None
     generation_token_ids: list[int] | None = None
     generation_log_probs: list[float] | None = None
@@ -89,7 +89,7 @@ class Message(Body):
         Return the tokens of the conversation up to the end of this message, if the message has them.
 
         Raises:
-            InvalidRequestError: It has only some of them.
+            InvalidRequestError: It has only some of the required fields.
         """
         given = (self.prompt_token_ids, self.generation_token_ids, self.generation_log_probs)
         if given == (None, None, None):
@@ -108,7 +108,7 @@ class Message(Body):
         return [*self.prompt_token_ids, *self.generation_token_ids]
 
     def for_template(self) -> dict[str, Any]:
-        """Return the message for a template: with arguments of tools as values, and parts as they are."""
+        """Return the message for a template, with tools' arguments as values and content parts unchanged."""
         parts = [part.model_dump() for part in self.content] if isinstance(self.content, list) else None
         found: dict[str, Any] = {"role": self.role, "content": self.text if parts is None else parts}
         for name in ("name", "tool_call_id", "reasoning_content"):
@@ -127,7 +127,7 @@ class Message(Body):
 
 
 def arguments_of(arguments: str | dict[str, Any]) -> Any:
-    """Return the value of a tool call's arguments; what is no JSON, as a model may write it, stays text."""
+    """Return a tool call's arguments as a value. Text that is not valid JSON, which a model may write, stays text."""
     if isinstance(arguments, dict):
         return arguments
     try:
@@ -157,21 +157,21 @@ class ConversationBody(Body):
 
     @property
     def parses_tools(self) -> bool:
-        """Whether tool calls are looked for in responses."""
+        """Whether responses are searched for tool calls."""
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
     def opens_response(self) -> bool:
-        """Whether the prompt ends with the beginning of a response, and not within the last message."""
+        """Whether the prompt ends with the start of a response rather than within the last message."""
         return self.add_generation_prompt is not False and not self.continue_final_message
 
     def require_valid(self) -> None:
         """
-        Check that there are messages, and what is asked of tools.
+        Check the messages and tools.
 
         Raises:
-            InvalidRequestError: There are none; the last one cannot be continued; a call is forced, which takes a
-                grammar; or a tool is not a function.
+            InvalidRequestError: There are no messages, the last one cannot be continued, a tool call is forced (which
+                requires a grammar), or a tool is not a function.
         """
         if not self.messages:
             raise InvalidRequestError("messages is empty; accepted: at least one message", field="messages")

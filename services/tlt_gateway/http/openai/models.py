@@ -1,4 +1,4 @@
-"""Which model a call may name."""
+"""Checks the model that a call names."""
 
 from tlt_common.errors import NotFoundError
 from tlt_gateway.gateway import Gateway
@@ -6,10 +6,10 @@ from tlt_gateway.gateway import Gateway
 
 def require_model(gateway: Gateway, model: str | None) -> None:
     """
-    Check that a call names the model that is served, or none. Trainers send paths and hub names that end in the name.
+    Check that a call names the served model or none. Trainers send paths and hub names that end in the model's name.
 
     Raises:
-        NotFoundError: It names another.
+        NotFoundError: It names another model.
     """
     served = gateway.info.model
     if model is not None and model != served and model.rstrip("/").rpartition("/")[2] != served:

@@ -1,10 +1,10 @@
 """
-Messages to token ids, without tokenising again what was sampled.
+Converts messages to token ids without tokenizing sampled responses again.
 
-Text does not determine tokens: a model may sample a word in other pieces than the tokenizer cuts it into, and a
-template may change a response when it renders it again. A prompt with other tokens than were sampled would be off
-policy, and its prefix would not be cached. So a later turn begins with the very tokens of the turns before, and only
-what follows the last known response is tokenised.
+Text does not determine tokens: a model may sample a word as other tokens than the tokenizer produces, and a template
+may change a response when it renders it again. A prompt with tokens other than the sampled ones would be off-policy,
+and its prefix would not be cached. A later turn therefore starts with the exact tokens of the earlier turns, and only
+the text after the last known response is tokenized.
 """
 
 import secrets
@@ -27,9 +27,9 @@ class _Known:
     place: int
     """Index of its message."""
     turn: Turn
-    """The conversation up to its end."""
+    """The conversation up to the end of the response."""
     field: str = ""
-    """The field that gave them; empty if they are remembered."""
+    """The request field that supplied the tokens; empty if they were remembered."""
 
 
 class Prompting:
@@ -37,8 +37,8 @@ class Prompting:
     Args:
         text: The tokenizer.
         template: The model's chat template.
-        turns: Responses that were sampled here.
-        end_tokens: The model's, with which a response ends whose tokens a request gives.
+        turns: Responses sampled by this gateway.
+        end_tokens: The model's end tokens, which end responses whose tokens a request supplies.
     """
 
     def __init__(self, text: Text, template: ChatTemplate, turns: Turns, end_tokens: Collection[int] = ()) -> None:
@@ -51,11 +51,11 @@ class Prompting:
         self, body: ConversationBody, *, owner: str, session: str, given: list[int] | None = None
     ) -> list[int]:
         """
-        Return the tokens of a conversation: those that are given, or else of its messages.
+        Return the tokens of a conversation: those supplied in the request, otherwise those of its messages.
 
         Raises:
-            InvalidRequestError: There is no tokenizer or template, or the template refuses the messages; or tokens are
-                given that do not begin with those of a message.
+            InvalidRequestError: There is no tokenizer or template, or the template refuses the messages; or supplied
+                tokens do not begin with those of a message.
         """
         body.require_valid()
         if given is not None:
@@ -71,7 +71,7 @@ class Prompting:
         return await self._encoded(await self._rendered(body, body.messages))
 
     def _whole(self, body: ConversationBody, given: list[int]) -> list[int]:
-        """Return a prompt that comes as tokens, with messages that say what it is."""
+        """Return a prompt supplied as tokens, along with the messages they represent."""
         field = "input_ids"
         if not given:
             raise InvalidRequestError(f"{field} is empty; accepted: at least one token", field=field)
@@ -86,12 +86,12 @@ class Prompting:
 
     @staticmethod
     def _kept(body: ConversationBody, known: _Known) -> Sequence[int]:
-        """Return the tokens of a known response, without the end of one that is to be continued."""
+        """Return the tokens of a known response, without its end token if it is to be continued."""
         is_continued = body.continue_final_message and known.place == len(body.messages) - 1
         return known.turn.token_ids[:-1] if is_continued and known.turn.ended else known.turn.token_ids
 
     def remember(self, body: ConversationBody, answer: Message, turn: Turn, *, owner: str, session: str) -> None:
-        """Remember a conversation up to the end of its answer."""
+        """Remember a conversation up to the end of its response."""
         messages = [*body.messages, answer]
         if body.continue_final_message:
             begun = messages.pop(-2)
@@ -110,10 +110,11 @@ class Prompting:
 
     async def _after(self, body: ConversationBody, known: _Known) -> list[int] | None:
         """
-        Return the tokens that follow a known response; None if the template does not show where it ends.
+        Return the tokens that follow a known response, or None if the template does not show where it ends.
 
         Raises:
-            InvalidRequestError: As for `prompt_ids`, or it does not show where a response ends that the request gives.
+            InvalidRequestError: As for `prompt_ids`, or the template does not show where a response supplied by the
+                request ends.
         """
         if body.continue_final_message and known.place == len(body.messages) - 1:
             return []
@@ -140,7 +141,7 @@ class Prompting:
         return None
 
     def _lost(self, body: ConversationBody, keys: Sequence[TurnKey]) -> str:
-        """Return why the tokens of earlier responses are not those that were sampled."""
+        """Return why the tokens of earlier responses differ from the sampled ones."""
         if all(message.role != "assistant" for message in body.messages):
             return "none"
         return "forgotten" if any(map(self._turns.is_forgotten, keys)) else "tokenized"
@@ -152,7 +153,7 @@ class Prompting:
         return None
 
     def _given(self, body: ConversationBody) -> _Known | None:
-        """Return the last response whose tokens the request gives."""
+        """Return the last response whose tokens the request supplies."""
         known = _given(body)
         if known is None:
             return None
@@ -176,7 +177,7 @@ class Prompting:
 
 
 def _given(body: ConversationBody) -> _Known | None:
-    """Return the last response whose tokens the request gives."""
+    """Return the last response whose tokens the request supplies."""
     places = [place for place, message in enumerate(body.messages) if message.role == "assistant"]
     if body.required_prefix_token_ids is not None:
         field = "required_prefix_token_ids"
@@ -192,10 +193,10 @@ def _given(body: ConversationBody) -> _Known | None:
 
 def _checked(place: int, token_ids: list[int], field: str) -> _Known:
     """
-    Check tokens of a request before they are decoded; whether the model has them is checked with the prompt.
+    Check the tokens of a request before they are decoded. Whether the model has them is checked with the prompt.
 
     Raises:
-        InvalidRequestError: There are none, or one is not a token.
+        InvalidRequestError: There are no tokens, or one is invalid.
     """
     if not token_ids:
         raise InvalidRequestError(f"{field} is empty; accepted: at least one token", field=field)

@@ -1,4 +1,4 @@
-"""One choice of a chat completion: text and tool calls, whole or as it grows."""
+"""One choice of a chat completion: text and tool calls, complete or streamed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ class Reply:
     Args:
         body: The call.
         text: Decodes tokens.
-        tools: Finds tool calls; None if none are looked for.
+        tools: Finds tool calls; None disables the search.
     """
 
     def __init__(self, body: ChatRequest, text: Text, tools: ToolText | None) -> None:
@@ -47,7 +47,7 @@ class Reply:
         return {"message": message, **self._about(chunk)}
 
     async def grown(self, chunk: TokenChunk) -> dict[str, JsonValue]:
-        """Return the choice of the event that a chunk adds: text at once, tool calls when they are complete."""
+        """Return the choice of a chunk's event: text is streamed at once, tool calls when they are complete."""
         delta: dict[str, JsonValue] = {} if self.token_ids else {"role": "assistant"}
         added = "".join(self._said(chunk))
         if self._tools is not None:
@@ -65,7 +65,7 @@ class Reply:
         return Message(role="assistant", content="".join(self._content), tool_calls=self._calls or None)
 
     def _said(self, chunk: TokenChunk) -> list[str]:
-        """Return the pieces of text that a chunk adds."""
+        """Return the text that a chunk adds, in pieces."""
         self.token_ids += chunk.token_ids
         return self._text_so_far.added(chunk)
 

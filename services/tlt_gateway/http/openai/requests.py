@@ -1,4 +1,4 @@
-"""The bodies of OpenAI's /v1/completions, as vLLM extends it, and of vLLM's /inference/v1/generate."""
+"""Bodies of OpenAI's /v1/completions, as extended by vLLM, and of vLLM's /inference/v1/generate."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -37,7 +37,7 @@ DEFAULT_TOKENS = 16
 
 
 class SamplingBody(Body):
-    """Parameters that all have."""
+    """Sampling parameters shared by all calls."""
 
     max_tokens: int | None = DEFAULT_TOKENS
     min_tokens: int = 0
@@ -64,7 +64,7 @@ class SamplingBody(Body):
 
     @property
     def keeps_stop(self) -> bool:
-        """Whether the text of a response contains what ended it: vLLM's name for it, or SGLang's."""
+        """Whether a response's text includes the stop that ended it, under vLLM's name or SGLang's."""
         return self.include_stop_str_in_output or self.no_stop_trim
 
     def params(self) -> SamplingParams:
@@ -96,7 +96,7 @@ def one_name(rid: str | None, request_id: str) -> str:
     Return the id of a call, which SGLang and vLLM name differently; empty if it has none.
 
     Raises:
-        InvalidRequestError: It has two.
+        InvalidRequestError: It has two ids.
     """
     if rid and request_id and rid != request_id:
         raise InvalidRequestError(
@@ -139,7 +139,7 @@ class CompletionRequest(SamplingBody):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The prompts that are text."""
+        """The prompts given as text."""
         given = [self.prompt] if isinstance(self.prompt, str) else self.prompt
         return tuple(one for one in given if isinstance(one, str))
 
@@ -185,7 +185,9 @@ class TokenSampling(SamplingBody):
 
     logprobs: int | None = None
     routed_experts_prompt_start: int | None = None
-    """Where answers begin to list the experts of each token, which servers do only if they are started for it."""
+    """
+    Position at which answers start to list the experts of each token. Servers return experts only if started for it.
+    """
 
 
 class TokenGenerate(Body):

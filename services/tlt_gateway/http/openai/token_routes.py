@@ -1,4 +1,4 @@
-"""Tokens of text or messages, and text of tokens, by vLLM's and SGLang's names."""
+"""Endpoints that tokenize text and messages and detokenize tokens, under vLLM's and SGLang's names."""
 
 from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue

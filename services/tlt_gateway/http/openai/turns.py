@@ -1,4 +1,4 @@
-"""The tokens of conversations whose responses were sampled here, for their later turns. Pure."""
+"""Remembers the tokens of conversations whose responses were sampled here, for their later turns. Pure."""
 
 import json
 from array import array
@@ -35,35 +35,35 @@ class Turn:
 
     token_ids: Sequence[int]
     ended: bool
-    """Whether the last token ended the response, and was not one of it that was cut off."""
+    """Whether the last token ended the response; false for a response that was cut off."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Kept:
-    """A turn as what differs from the one before it, so that a conversation takes its tokens once."""
+    """A turn stored as the difference from the turn before it, so that a conversation's tokens are stored once."""
 
     key: TurnKey
     before: "_Kept | None"
     shared: int
-    """Tokens of the turn before that it begins with."""
+    """Number of leading tokens that it shares with the turn before it."""
     rest: "array[int]"
     ended: bool
     is_followed: bool = False
-    """Whether a later turn goes back to it."""
+    """Whether a later turn builds on it."""
 
     @property
     def bytes(self) -> int:
         return TURN_BYTES + TOKEN_BYTES * len(self.rest)
 
     def line(self) -> Iterator["_Kept"]:
-        """Yield the turn and those before it."""
+        """Yield the turn and the turns before it."""
         turn: _Kept | None = self
         while turn is not None:
             yield turn
             turn = turn.before
 
     def token_ids(self) -> "array[int]":
-        """Return all tokens of the conversation up to its end."""
+        """Return all tokens of the conversation up to the end of the turn."""
         parts, end = list["array[int]"](), self.shared + len(self.rest)
         for turn in self.line():
             parts.append(turn.rest[: max(0, end - turn.shared)])
@@ -76,7 +76,7 @@ class _Kept:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Conversation:
-    """The turns of a session; without a session, those that go back to one response."""
+    """The turns of a session; without a session, those that build on the same response."""
 
     name: Hashable
     turns: dict[TurnKey, _Kept] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class _Conversation:
             self.bytes -= old.bytes
 
     def keep_newest(self) -> None:
-        """Forget turns that the newest one does not go back to."""
+        """Forget turns that the newest one does not build on."""
         line = list(self.newest.line()) if self.newest is not None else []
         self.turns = {turn.key: turn for turn in reversed(line) if self.turns.get(turn.key) is turn}
         self.bytes = sum(turn.bytes for turn in line)
@@ -103,8 +103,10 @@ _Conversations: TypeAlias = OrderedDict[Hashable, _Conversation]
 
 class Turns:
     """
-    Remembers whole conversations, the latest used. When there is no room, the longest unused one of the owner with the
-    most is forgotten, so that no caller displaces what others have within an equal share.
+    Remembers whole conversations and forgets the least recently used.
+
+    When there is no room, it forgets the least recently used conversation of the owner that holds the most, so that no
+    caller displaces others within an equal share.
 
     Args:
         max_bytes: Bytes to remember.
@@ -135,11 +137,11 @@ class Turns:
         return Turn(token_ids=kept.token_ids(), ended=kept.ended)
 
     def is_forgotten(self, key: TurnKey) -> bool:
-        """Whether a conversation was forgotten to make room, as far as that is remembered."""
+        """Whether a conversation was forgotten to make room, as far as that is still remembered."""
         return hash(key) in self._lost
 
     def add(self, key: TurnKey, turn: Turn, *, before: Sequence[TurnKey] = ()) -> None:
-        """Remember a conversation up to the end of a response, and of `before`, the messages before it, in order."""
+        """Remember a conversation up to the end of a response. `before` holds the preceding messages in order."""
         self._take(key)
         conversation, last = self._before(before)
         if conversation is None or last is None:
@@ -163,14 +165,14 @@ class Turns:
         return len(conversation.turns)
 
     def _before(self, keys: Sequence[TurnKey]) -> tuple[_Conversation | None, _Kept | None]:
-        """Return the last of some turns that is known, with its conversation."""
+        """Return the last of these turns that is known, with its conversation."""
         for key in reversed(keys):
             if (found := self._known.get(key)) is not None:
                 return found, found.turns[key]
         return None, None
 
     def _take(self, key: TurnKey) -> None:
-        """Forget a turn, which comes again; it may have lost the ones before it."""
+        """Remove a turn before it is added again; it may have lost the turns before it."""
         if (conversation := self._known.pop(key, None)) is None:
             return
         had = conversation.bytes
@@ -196,7 +198,7 @@ class Turns:
                 self._lost.popitem(last=False)
 
     def _keeps_newest(self, owner: str, conversation: _Conversation) -> bool:
-        """Forget what the newest turn of an owner's last conversation does not go back to; return if there was any."""
+        """Forget turns of an owner's last conversation that its newest one does not build on; return whether any were."""
         had, turns = conversation.bytes, conversation.turns
         conversation.keep_newest()
         for key in turns.keys() - conversation.turns.keys():
@@ -218,7 +220,7 @@ class Turns:
 
 
 def _differing(key: TurnKey, turn: Turn, before: _Kept | None) -> _Kept:
-    """Return a turn as what differs from the one before, if it begins with its tokens but for one that ended it."""
+    """Return a turn as the difference from the one before it, if it starts with its tokens except an end token."""
     whole = array("i", turn.token_ids)
     if before is not None:
         begun = before.token_ids()
@@ -230,7 +232,7 @@ def _differing(key: TurnKey, turn: Turn, before: _Kept | None) -> _Kept:
 
 
 def keys_of(body: ConversationBody, messages: Sequence[Message], *, owner: str, session: str) -> Iterator[TurnKey]:
-    """Yield a key for each of the messages: of the conversation up to its end, with its tools and its template."""
+    """Yield a key for each message, which identifies the conversation up to its end, with its tools and template."""
     digest = xxhash.xxh3_128()
     digest.update(_bytes([body.tools, body.documents, body.chat_template, body.chat_template_kwargs]))
     for message in messages:
@@ -243,6 +245,6 @@ def _bytes(value: object) -> bytes:
 
 
 def _content(message: Message) -> list[object]:
-    """Return what identifies a message, whichever optional fields a client sends back."""
+    """Return the identity of a message, regardless of which optional fields a client sends back."""
     calls = [[call.id, call.function.name, arguments_of(call.function.arguments)] for call in message.tool_calls or ()]
     return [message.role, message.text.strip(), message.name, message.tool_call_id, calls]

@@ -1,4 +1,4 @@
-"""Fields of OpenAI's, vLLM's and SGLang's classes that have no effect here, with the values that ask for nothing."""
+"""Fields of OpenAI's, vLLM's and SGLang's protocols that are not implemented, with the values that request nothing."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tokens of a call, as OpenAI counts them."""
+"""Token usage of a call, as OpenAI counts it."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ def usage(
     Args:
         prompt_tokens: Tokens of all prompts, each counted once.
         completion_tokens: Tokens of all responses.
-        stats: Of each response, those to one prompt next to each other.
-        samples: Responses to each prompt. What one of them prefilled was not cached.
+        stats: Statistics of each response, grouped by prompt.
+        samples: Responses to each prompt. Tokens that one of them prefilled do not count as cached.
     """
     cached = [one.cached_tokens if one else 0 for one in stats]
     shared = sum(min(cached[place : place + samples]) for place in range(0, len(cached), samples))
@@ -30,5 +30,5 @@ def usage(
 
 
 def finish_of(reason: FinishReason | None) -> str | None:
-    """Return a finish reason by OpenAI's name."""
+    """Return OpenAI's name of a finish reason."""
     return reason.value if reason else None

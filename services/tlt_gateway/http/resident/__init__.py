@@ -1,7 +1,7 @@
 """
-A process beside the gateway for programs that a caller or a model writes: templates, and text that looks like calls.
+Runs programs and text written by callers or models in a separate process: chat templates and tool-call parsers.
 
-Such a program may run for hours, or need all memory. In a thread it would also keep Python's lock, and with it the
-event loop: multiplying two large integers is a single instruction. A process can be limited, and killed. `process` is
-the gateway's side, `child` the other one.
+Such a program may run for hours or use all memory. In a thread it could also hold the GIL and block the event loop:
+multiplying two large integers is a single instruction. A process can be limited and killed. `process` is the gateway's
+side, `child` the side that does the work.
 """

@@ -1,7 +1,7 @@
 """
 The side of a resident process that does the work. Imports only the standard library, so that it starts quickly.
 
-A message on either pipe is its length in 8 bytes, and then so many bytes; an answer begins with one more byte, its
+A message on either pipe is its length in 8 bytes, followed by that many bytes; an answer starts with one more byte, its
 kind.
 """
 
@@ -23,27 +23,27 @@ MAX_ANSWER_BYTES = 16 * 2**20
 
 
 class RefusedError(Exception):
-    """What was asked for cannot be done; the message is for the caller."""
+    """The request cannot be served; the message is for the caller."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
-        """Refuse what a field of the request asks for."""
+        """Refuse the value of a request field."""
         super().__init__(message)
         self.message = message
         self.field = field
 
     def encoded(self) -> bytes:
-        """Return the error as `decoded` reads it."""
+        """Return the error encoded for `decoded`."""
         return f"{self.field}\0{self.message[:2000]}".encode(errors="replace")
 
     @classmethod
     def decoded(cls, content: bytes) -> "RefusedError":
-        """Return the error that was encoded."""
+        """Return an encoded error."""
         field, _, message = content.decode().partition("\0")
         return cls(message, field=field)
 
 
 class _Overrun(BaseException):
-    """The CPU time of one answer is over."""
+    """An answer exceeded its CPU time."""
 
 
 def serve(prepare: Callable[[], tuple[Callable[[bytes], bytes], bytes]]) -> None:
@@ -51,8 +51,8 @@ def serve(prepare: Callable[[], tuple[Callable[[bytes], bytes], bytes]]) -> None
     Answer requests until the gateway closes the pipe.
 
     Args:
-        prepare: Returns a function that returns the answer to a request, or raises why there is none, and what the
-            gateway is told at first. Raises `RefusedError` if there is no such function.
+        prepare: Returns a function that answers requests, and the first message for the gateway. Raises `RefusedError`
+            if it cannot.
     """
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print would be taken for an answer

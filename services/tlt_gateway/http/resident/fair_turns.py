@@ -1,4 +1,4 @@
-"""Turns at something that serves one at a time: callers take theirs in rotation, however much one of them asks."""
+"""Fair access to a resource that serves one caller at a time: callers take turns, however many requests each has."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from tlt_gateway.queue.fair_queue import FairQueue
 
 
 class FairTurns:
-    """Belongs to one event loop."""
+    """Turns of callers. Bound to one event loop."""
 
     def __init__(self) -> None:
         self._waiting = FairQueue[asyncio.Future[None]]()
@@ -16,7 +16,7 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, owner: str) -> AsyncIterator[None]:
-        """Wait for a turn, which lasts for the block."""
+        """Wait for a turn and hold it within the block."""
         if self._is_taken:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.push(mine, owner)

@@ -1,4 +1,4 @@
-"""The gateway's side of a resident process: starts it, asks it, and replaces it."""
+"""The gateway's side of a resident process: starts it, sends requests, and replaces it."""
 
 import asyncio
 import os
@@ -27,15 +27,15 @@ log = get_logger(__name__)
 
 
 class OverrunError(Exception):
-    """An answer took too much CPU time or memory, or was too long; the message says which."""
+    """An answer exceeded its CPU time, memory or length; the message names the limit."""
 
 
 class Resident:
     """
-    A process that answers one request after the other. It starts when it is first needed, and anew if it was killed.
+    A process that answers requests one at a time. It starts on first use and again after it was killed.
 
     Args:
-        module: The program.
+        module: The module that the process runs.
         arguments: Its arguments.
     """
 
@@ -50,26 +50,26 @@ class Resident:
 
     async def ask(self, request: Callable[[], bytes]) -> bytes:
         """
-        Return the answer to a request, which is encoded in a thread, once it is the caller's turn.
+        Send a request in the caller's turn and return the answer. The request is encoded in a thread.
 
         Raises:
             RefusedError: The process refused it.
-            OverrunError: It took too much time or memory.
+            OverrunError: It exceeded its time or memory.
         """
         async with self._turns.turn(caller_name.get()):
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
 
     def start(self) -> bytes:
         """
-        Start the process and wait for it; return what it says first.
+        Start the process, wait until it is ready, and return its first message.
 
         Raises:
-            RefusedError: It ended.
+            RefusedError: It exited.
         """
         return self._thread.submit(self._started).result()
 
     def close(self) -> None:
-        """End the process. Closing twice does nothing."""
+        """End the process. Idempotent."""
         if not self._closed:
             self._closed = True
             if (process := self._process) is not None:

@@ -1,1 +1,1 @@
-"""SGLang's native endpoints, as its own server has them (sglang/srt/entrypoints/http_server.py)."""
+"""SGLang's native endpoints, compatible with its own server (sglang/srt/entrypoints/http_server.py)."""

@@ -37,7 +37,7 @@ class Answers:
         return found if self._body.is_list else found[0]
 
     def answer(self, place: int, so_far: TokenChunk) -> dict[str, Any]:
-        """Return the answer with all tokens so far. `place` counts the samples of all prompts."""
+        """Return the answer with all tokens so far. `place` is the sample's index over all prompts."""
         prompt = place // self._body.sampling(0).n
         before = self._prompts[prompt].token_ids
         sampling, ids = self._body.sampling(prompt), list(so_far.token_ids)
@@ -62,13 +62,13 @@ class Answers:
         return answer | ({"prompt_token_ids": list(before)} if self._body.return_prompt_token_ids else {})
 
     def _text_of(self, token: int) -> str | None:
-        """Return the text of a token, special or not, if the call asks for it."""
+        """Return the text of a token, including special tokens, if the call asks for it."""
         wanted = self._body.return_text_in_logprobs
         return self._text.decoded([token], skip_special_tokens=False) if wanted else None
 
 
 class _Said:
-    """The text of one response, of which each token is decoded once."""
+    """Incrementally decoded text of one response: each token is decoded once."""
 
     def __init__(self, grown: ResponseText) -> None:
         self._grown = grown

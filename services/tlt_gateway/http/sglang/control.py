@@ -22,7 +22,7 @@ class Abort(Body):
 
 class UpdateFromDisk(Body):
     """
-    The body of /update_weights_from_disk. With `base_version`, which is our own, the directory has only what changed.
+    The body of /update_weights_from_disk. With `base_version`, an extension of ours, the directory holds changes only.
 
     Cached prefixes are never used with other weights, whatever `flush_cache` asks for.
     """
@@ -43,7 +43,7 @@ class UpdateFromDisk(Body):
 
     def update(self, served: PolicyVersion) -> WeightsUpdate:
         """
-        Return the update; without a version, the one after `served`.
+        Return the update; its version defaults to the one after `served`.
 
         Raises:
             InvalidRequestError: A version is not a number, or the path is malformed.
@@ -63,7 +63,7 @@ class PauseBody(Body):
 
     @property
     def kind(self) -> PauseMode:
-        """The mode as the gateway has it."""
+        """The gateway's pause mode."""
         return PauseMode.ABORT if self.mode == "abort" else PauseMode.KEEP
 
 

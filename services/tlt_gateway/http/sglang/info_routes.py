@@ -1,4 +1,4 @@
-"""SGLang's endpoints that say what is served."""
+"""SGLang's endpoints that report the served model and its workers."""
 
 from math import isfinite
 from typing import Literal
@@ -16,7 +16,7 @@ from tlt_gateway.http.bodies.updates import WORLD_SIZE
 
 
 class Register(Body):
-    """The body of a call that adds a worker to SGLang's router."""
+    """The body of a call that registers a worker with SGLang's router."""
 
     url: str
     worker_type: Literal["regular"] = "regular"
@@ -72,7 +72,10 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
 
     @api.get("/workers")
     async def workers(request: Request) -> dict[str, JsonValue]:
-        """List, as SGLang's router does, where requests, aborts and loads can be sent: here, for all workers."""
+        """
+        List the addresses that accept requests, aborts and load queries, as SGLang's router does: this gateway, for all
+        workers.
+        """
         auth.permit(request, "GetServerInfo")
         await no_body(request, max_bytes=auth.max_bytes)
         here: dict[str, JsonValue] = {
@@ -85,7 +88,7 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
 
     @api.post("/workers")
     async def register(request: Request) -> dict[str, JsonValue]:
-        """Accept what is listed already: slime registers each engine it was told of, which here is the gateway."""
+        """Accept a registration of this gateway: slime registers each engine it was given, here the gateway."""
         auth.permit(request, "GetServerInfo")
         body = await body_of(request, Register, max_bytes=auth.max_bytes)
         if address_in("url", body.url).netloc != request.url.netloc:

@@ -147,7 +147,7 @@ class GenerateBody(Body):
         return self.sampling_params or SglangSampling()
 
     def wants_logprobs(self, index: int) -> bool:
-        """Return whether the answer to a prompt has log-probabilities."""
+        """Return whether a prompt's answer includes log-probabilities."""
         return bool(self.return_logprob[index] if isinstance(self.return_logprob, list) else self.return_logprob)
 
     async def prompts(self, text: Text) -> list[Prompt]:
@@ -225,7 +225,7 @@ class GenerateBody(Body):
 
 
 def _at(given: str | list[str] | None, index: int) -> str | None:
-    """Return a prompt's value of a field that has one for all, or one for each."""
+    """Return the value for one prompt of a field that holds one value or one per prompt."""
     return given[index] if isinstance(given, list) else given
 
 

@@ -1,4 +1,4 @@
-"""SGLang's endpoints that generate and abort; and one of the suite's own, for prompts to come."""
+"""SGLang's endpoints that generate and abort, and the suite's own for announced prompts."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -33,7 +33,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     of_ids, of_text = HttpGeneration(gateway.batches, NAMES), HttpGeneration(gateway.batches, TEXT_NAMES)
 
     async def received(request: Request) -> tuple[GenerateBody, HttpGeneration, Mapping[str, str]]:
-        """Read a request's body, and check what may be checked before its text is tokenized."""
+        """Read a request's body and check everything that can be checked before its text is tokenized."""
         body = await body_of(request, GenerateBody, max_bytes=auth.max_bytes)
         generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
         generation.require_fit(body.count, body.sampling(0).n)
@@ -96,6 +96,6 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
 
 
 def _size(chunk: TokenChunk) -> int:
-    """Return how many tokens an answer has something to write about."""
+    """Return the number of tokens that an answer lists details for."""
     routed = chunk.routed_experts
     return len(chunk.token_ids) + (0 if routed is None else routed.tokens)

@@ -81,7 +81,7 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
 async def _changed(
     gateway: Gateway, content: bytes, part: ChangesPart, version: PolicyVersion | None
 ) -> UpdateResult | None:
-    """Receive changes; install them as `version` unless that is None."""
+    """Receive changes; install them as `version` unless it is None."""
     await gateway.collected.collect_changes(content, part)
     return None if version is None else await gateway.collected.end_changes(part.next, version)
 
@@ -92,7 +92,7 @@ async def _aborted(gateway: Gateway, request: Request, *, everything: bool) -> N
 
 
 async def _told(work: Awaitable[UpdateResult | None], *, done: str) -> JSONResponse:
-    """Return the answer to a call in SGLang's form."""
+    """Return the answer to a call in SGLang's format."""
     try:
         with named_as_sent():
             result = await work

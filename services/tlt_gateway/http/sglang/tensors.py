@@ -39,7 +39,7 @@ class InitGroup(Body):
     @property
     def member(self) -> GroupMember:
         """
-        The rank to join as.
+        The rank that joins the group.
 
         Raises:
             InvalidRequestError: A field is out of range.
@@ -92,7 +92,7 @@ class UpdateFromTensor(Body):
     """
     The body of /update_weights_from_tensor.
 
-    `base_version` and `part` are our own: the tensors are changes of that version; without `part`, they are all.
+    `base_version` and `part` are extensions: the tensors change that version, and without `part` they are complete.
     """
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = _UPDATE
@@ -106,10 +106,10 @@ class UpdateFromTensor(Body):
 
     def changes(self, served: PolicyVersion) -> ChangesPart | None:
         """
-        Return which part of changes the tensors are; None if they are of whole weights.
+        Return which part of the changes these tensors are, or None for whole weights.
 
         Raises:
-            InvalidRequestError: The base is not a number, or a field is one of another kind of update.
+            InvalidRequestError: The base is not a number, or a field belongs to another kind of update.
         """
         if (base := base_of(self.base_version, served=served)) is None:
             if self.part is not None:
@@ -152,7 +152,7 @@ class UpdateFromTensor(Body):
 
 
 class EndUpdate(Nothing):
-    """The body of /end_weight_update. All fields but SGLang's are our own: they install changes."""
+    """The body of /end_weight_update. All fields that SGLang lacks are extensions, which install changes."""
 
     base_version: str | int | None = None
     parts: int | None = None
@@ -160,7 +160,7 @@ class EndUpdate(Nothing):
 
     def following(self, served: PolicyVersion) -> ChangesPart | None:
         """
-        Return the part that would follow those to install; None if no changes are to be installed.
+        Return the part after those to install, or None if no changes are to be installed.
 
         Raises:
             InvalidRequestError: The base is not a number, or a field is missing or superfluous.

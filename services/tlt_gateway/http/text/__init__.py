@@ -1,1 +1,1 @@
-"""Text to tokens, tokens to text, messages to text, text to tool calls. Others use `TextCodec` and what it holds."""
+"""Tokenizer, detokenizer, chat template and tool-call parser. Other packages use `TextCodec` and its parts."""

@@ -1,4 +1,4 @@
-"""What turns text into tokens and messages into text: tokenizer, chat template, and parser of tool calls."""
+"""The model's text codec: tokenizer, chat template and tool-call parser."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from tlt_gateway.http.text.tools import ToolParser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCodec:
-    """The model's; by default there are only token ids."""
+    """The codec of the served model. By default only token ids are supported."""
 
     text: Text = field(default_factory=Text)
     template: ChatTemplate = field(default_factory=ChatTemplate)
@@ -28,11 +28,11 @@ class TextCodec:
 
 def load_codec(settings: HttpSettings, *, trusted: bool) -> TextCodec:
     """
-    Load what the settings name.
+    Load the tokenizer, template and parser that the settings name.
 
     Args:
         settings: The settings.
-        trusted: Whether requests may bring templates if the settings do not say.
+        trusted: Whether requests may bring templates if the settings leave it open.
 
     Raises:
         ConfigError: A file is missing or damaged, or SGLang has no such parser.

@@ -1,9 +1,8 @@
 """
 Finds tool calls in responses with SGLang's parsers, in a process: `python -m tlt_gateway.http.text.parsing NAME`.
 
-Several of them take time that grows with the square of what they read. A request is a JSON object with `tools`, and
-with `text` unless they are only to be checked; an answer is a list: the text without its calls, and name and arguments
-of each.
+Several parsers take time quadratic in the length of the text. A request is a JSON object with `tools`, and with `text`
+unless the tools are only checked; an answer is a list: the text without its calls, and the name and arguments of each.
 """
 
 import json
@@ -16,7 +15,7 @@ from tlt_gateway.http.resident.child import RefusedError, serve
 
 
 class _Probe(str):  # noqa: SLOT000 - one is made
-    """A text that notes what is looked for in it."""
+    """A string that records which substrings are searched for in it."""
 
     looked_for: list[str]
     others: list[str]
@@ -37,7 +36,7 @@ class _Probe(str):  # noqa: SLOT000 - one is made
 
 
 def markers_of(detector: Any) -> list[str] | None:
-    """Return the strings one of which a text with calls contains; None if the parser does not look for strings."""
+    """Return strings of which a text with calls contains at least one, or None if the parser searches for none."""
     probe = _Probe()
     try:
         detector.has_tool_call(probe)
@@ -48,7 +47,7 @@ def markers_of(detector: Any) -> list[str] | None:
 
 def prepared(name: str) -> tuple[Callable[[bytes], bytes], bytes]:
     """
-    Return the answering function of a parser, and its markers as JSON.
+    Return a parser's answer function, and its markers as JSON.
 
     Raises:
         RefusedError: SGLang is not installed, or has no such parser.

@@ -1,7 +1,7 @@
 """
-Renders chat templates, in a process of its own (`python -m tlt_gateway.http.text.rendering`).
+Renders chat templates in a separate process (`python -m tlt_gateway.http.text.rendering`).
 
-Like transformers' `render_jinja_template`, with the messages as SGLang hands them over. A request is a JSON object, the
+Like transformers' `render_jinja_template`, with messages as SGLang passes them. A request is a JSON object with the
 arguments of `render`; an answer is text.
 """
 
@@ -34,7 +34,7 @@ _MESSAGES = ("message", "msg", "m")
 
 
 class _Generation(Extension):
-    """`{% generation %}`, which marks responses for training, and prints what is inside."""
+    """`{% generation %}`, which marks responses for training; its content is rendered unchanged."""
 
     tags = {"generation"}  # noqa: RUF012 - jinja's convention
 
@@ -52,7 +52,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Refuse products that nobody needs in a prompt, before they are computed."""
+        """Refuse operations with huge results, which no prompt needs, before they are computed."""
         if _size(operator, left, right) > MAX_REPEATED:
             raise SecurityError(f"the result of {operator} is too large")
         return super().call_binop(context, operator, left, right)
@@ -69,7 +69,7 @@ def _size(operator: str, left: Any, right: Any) -> int:
 
 @lru_cache(maxsize=16)
 def _compiled(source: str) -> tuple[Template, bool]:
-    """Return a template, and whether it reads contents as parts."""
+    """Return a compiled template and whether it reads contents as parts."""
     environment = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, LoopControlExtension])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _refuse
@@ -92,11 +92,11 @@ def render(
     source: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, *, continues: bool, **rest: Any
 ) -> str:
     """
-    Return the text of messages.
+    Render messages to text.
 
     Args:
         source: The template.
-        messages: Role and content of each, which is text or a list of parts, and what else templates read.
+        messages: Role and content of each, which is text or a list of parts, and other fields that templates read.
         tools: The functions that the model may call.
         continues: End within the last message.
         rest: Further variables.
@@ -137,7 +137,7 @@ def _printed(template: Template, variables: dict[str, Any]) -> str:
 
 
 def _with_content(message: dict[str, Any], *, parts: bool) -> dict[str, Any]:
-    """Return a message with the content in the form that the template reads, as SGLang decides it."""
+    """Return a message with its content in the form that the template reads, as SGLang decides it."""
     content = message.get("content")
     if not isinstance(content, list):
         return message | {"content": "" if content is None else content}
@@ -147,7 +147,7 @@ def _with_content(message: dict[str, Any], *, parts: bool) -> dict[str, Any]:
 
 
 def _marked(message: dict[str, Any]) -> str:
-    """Mark the end of a message; return its text."""
+    """Mark the end of a message; return the message's text."""
     content = message["content"]
     if isinstance(content, str):
         message["content"] = content + TAG
@@ -178,7 +178,7 @@ def reads_parts(source: str, parsed: nodes.Template) -> bool:
 
 
 def _is_content(node: nodes.Node | None) -> bool:
-    """Whether an expression is the content of a message, or a part of it, or made from it by filters."""
+    """Whether an expression is the content of a message, one of its parts, or either of them filtered."""
     while isinstance(node, nodes.Filter | nodes.Test) or (
         isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
     ):

@@ -1,4 +1,4 @@
-"""The text of a response, without the stop that ended it."""
+"""Text of a response as it grows, without the stop that ends it."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from tlt_common.text.detokenizer import Detokenizer
 
 class ResponseText:
     """
-    The text of one response as it grows. What may be the beginning of a stop string is held until it is none.
+    The text of one response as it grows. Text that may start a stop string is held back until that is decided.
 
     Args:
         decoder: Decodes the tokens.
@@ -31,7 +31,7 @@ class ResponseText:
         """Of each token of the last chunk, the position in the text at which its own begins."""
 
     def added(self, chunk: TokenChunk) -> list[str]:
-        """Return the next pieces of the text; without stop strings, that of each token of the chunk."""
+        """Return the next pieces of text; without stop strings, one piece per token of the chunk."""
         stopped = chunk.finish_reason is FinishReason.STOP
         hides_last = stopped and not (chunk.matched_stop or self._keeps_stop)
         ids, self.offsets = chunk.token_ids, []
@@ -51,7 +51,7 @@ class ResponseText:
         self._length += len(piece)
 
     def _end(self, matched: str) -> int:
-        """Return how many of the held characters belong to a text that a stop string has ended."""
+        """Return how many of the held characters belong to the text after a stop string has ended it."""
         text, last = self._before + "".join(self._held), len("".join(self._held[-2:]))
         # The last token completes it; the same string may have occurred before `min_new_tokens`.
         at = text.find(matched, max(0, len(text) - last - len(matched) + 1))
@@ -60,13 +60,13 @@ class ResponseText:
         return max(0, at + (len(matched) if self._keeps_stop else 0) - len(self._before))
 
     def _doubtful(self) -> int:
-        """Return how many of the held characters may be the beginning of a stop string that is not to be shown."""
+        """Return how many of the held characters may start a stop string that is to be hidden."""
         if self._keeps_stop or not self._stop:
             return 0
         return begun("".join(self._held), self._stop)
 
     def _released(self, count: int) -> list[str]:
-        """Return the first characters that are held, as pieces, and hold the rest."""
+        """Return the first held characters as pieces and keep holding the rest."""
         found, rest = list[str](), list[str]()
         for piece in self._held:
             if count >= len(piece) and not rest:
@@ -84,7 +84,7 @@ class ResponseText:
 
 
 def begun(text: str, strings: Sequence[str]) -> int:
-    """Return how many of a text's last characters may be the beginning of one of the strings."""
+    """Return how many characters at the end of a text may start one of the strings."""
     longest = 0
     for string in strings:
         for length in range(min(len(string) - 1, len(text)), longest, -1):

@@ -1,4 +1,4 @@
-"""The model's chat template, which turns messages into text; `rendering` does it, in a process of its own."""
+"""The model's chat template, which converts messages to text. `rendering` runs it in a separate process."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ OWN = ("messages", "tools", "documents", "add_generation_prompt")
 class ChatTemplate:
     """
     Args:
-        sources: The model's templates by name, or its only one, which is called default.
+        sources: The model's templates by name; a single template is named default.
         tokens: Special tokens by name, such as eos_token, which templates use.
         accepts_others: Whether requests may bring their own.
     """
@@ -42,7 +42,7 @@ class ChatTemplate:
         self._own, self._others = (Resident("tlt_gateway.http.text.rendering") for _ in range(2))
 
     def close(self) -> None:
-        """End the processes. Closing twice does nothing."""
+        """End the processes. Idempotent."""
         self._own.close()
         self._others.close()
 
@@ -58,14 +58,14 @@ class ChatTemplate:
         variables: Mapping[str, Any] | None = None,
     ) -> str:
         """
-        Return the text of messages.
+        Render messages to text.
 
         Args:
-            messages: Role and content of each, and what else templates read. A content is text, or a list of parts,
-                which a template that does not read them gets as text.
+            messages: Role and content of each, and other fields that templates read. A content is text or a list of
+                parts; a template that does not read parts gets them as text.
             tools: The functions that the model may call.
-            documents: What the response may be based on.
-            add_generation_prompt: End with the beginning of a response.
+            documents: Documents for retrieval-augmented responses.
+            add_generation_prompt: End with the start of a response.
             continues: End within the last message.
             source: A template to use instead of the model's, or the name of one of the model's.
             variables: Further variables of the template.
@@ -101,10 +101,10 @@ class ChatTemplate:
 
     def _chosen(self, source: str | None, *, has_tools: bool) -> str:
         """
-        Return a template, by the rules of transformers.
+        Return the template to use, by the rules of transformers.
 
         Raises:
-            InvalidRequestError: There is none, or requests may not bring one.
+            InvalidRequestError: There is no template, or requests may not bring one.
         """
         if source is None:
             found = self._sources.get(WITH_TOOLS if has_tools and WITH_TOOLS in self._sources else DEFAULT)
@@ -142,10 +142,10 @@ def _encoded(content: dict[str, Any]) -> bytes:
 
 def load_template(directory: Path | None, *, accepts_others: bool = True) -> ChatTemplate:
     """
-    Load the chat templates of a model directory; one without a template serves those of requests.
+    Load the chat templates of a model directory. A directory without templates renders only those of requests.
 
     Raises:
-        ConfigError: Its files are not what tokenizers have there.
+        ConfigError: A template file is malformed.
     """
     if directory is None:
         return ChatTemplate(accepts_others=accepts_others)
@@ -158,7 +158,7 @@ def load_template(directory: Path | None, *, accepts_others: bool = True) -> Cha
 
 
 def sources_of(directory: Path) -> dict[str, str]:
-    """Return the templates of a model directory by name. Files count, or else what tokenizer_config.json has."""
+    """Return the templates of a model directory by name. Template files take precedence over tokenizer_config.json."""
     files = {DEFAULT: directory / FILE} if (directory / FILE).is_file() else {}
     files |= {path.stem: path for path in sorted((directory / DIRECTORY).glob("*.jinja"))}
     if files:

@@ -1,4 +1,4 @@
-"""Text to tokens and back, with the model's tokenizer."""
+"""Converts text to tokens and back, with the model's tokenizer."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ LONGEST_CONTEXT = 2**20
 class Text:
     """
     Args:
-        tokenizer: None: only token ids are accepted, and answers have no text.
+        tokenizer: The tokenizer. None accepts token ids only, and answers have no text.
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
@@ -64,7 +64,7 @@ class Text:
         return found
 
     def decoded(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of tokens, by default without end tokens and the like; empty without a tokenizer."""
+        """Return the text of tokens, by default without special ones such as end tokens; empty without a tokenizer."""
         return self._vocabularies[skip_special_tokens].text(token_ids, first=True)
 
     @property
@@ -73,17 +73,17 @@ class Text:
         return self._tokenizer is not None
 
     def is_special(self, token: int) -> bool:
-        """Whether a token is one of the special ones, such as the end of a turn."""
+        """Whether a token is a special token, such as the end of a turn."""
         return token in self._special
 
     def name(self, token: int, *, as_id: bool) -> str:
-        """Return what a token is called beside its log-probability: its text, or its id if asked or without text."""
+        """Return a token's label for log-probabilities: its text, or its id on request or without a tokenizer."""
         if as_id or self._tokenizer is None:
             return f"token_id:{token}"
         return self.decoded([token], skip_special_tokens=False)
 
     def decoder(self, *, after: Sequence[int] = (), skip_special_tokens: bool = True) -> Detokenizer:
-        """Return a decoder for one response, to a prompt of the tokens `after`."""
+        """Return a decoder for one response; `after` holds the prompt's tokens."""
         vocabulary = self._vocabularies[skip_special_tokens]
         return Detokenizer(vocabulary, first=vocabulary.begins_after(after))
 
@@ -93,7 +93,7 @@ class Text:
 
     async def pieces(self, token_ids: Sequence[int], *, field: str) -> list[str]:
         """
-        Return tokens as the vocabulary has them, looked up in a thread.
+        Return tokens as vocabulary entries, looked up in a thread.
 
         Raises:
             InvalidRequestError: There is no tokenizer, or one is not in its vocabulary.
@@ -150,10 +150,10 @@ def _decoded(tokenizer: Tokenizer | None, token_ids: list[int], *, skip_special_
 
 def require_short(texts: Iterable[str], *, field: str, context_length: int) -> None:
     """
-    Check that texts can be prompts of a model.
+    Check that texts are short enough for the model's context.
 
     Raises:
-        InvalidRequestError: One cannot.
+        InvalidRequestError: A text is too long.
     """
     most = CHARACTERS_PER_TOKEN * (context_length or LONGEST_CONTEXT)
     for text in texts:

@@ -1,4 +1,4 @@
-"""The tokenizer of a model's directory, as transformers and SGLang load it."""
+"""Loads the tokenizer of a model directory as transformers and SGLang do."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,10 +16,10 @@ _BEGUN = ("LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "CohereToken
 
 def load_tokenizer(directory: Path) -> Tokenizer:
     """
-    Load a tokenizer.json, and what tokenizer_config.json and special_tokens_map.json add to it.
+    Load tokenizer.json, with the additions of tokenizer_config.json and special_tokens_map.json.
 
     Raises:
-        ConfigError: There is none, or a file is damaged.
+        ConfigError: The file is missing, or a file is damaged.
     """
     file = directory / TOKENIZER
     try:

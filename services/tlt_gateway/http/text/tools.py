@@ -1,4 +1,4 @@
-"""Tool calls in the text of responses; `parsing` finds them, in a process of its own."""
+"""Tool calls in the text of responses. `parsing` finds them in a separate process."""
 
 import json
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that a response asks for."""
+    """A tool call found in a response."""
 
     name: str
     arguments: str
-    """JSON, as the model wrote it."""
+    """Arguments as JSON, exactly as the model wrote them."""
 
 
 class ToolParser:
     """
     Args:
-        name: One of SGLang's parsers; None finds no calls.
+        name: Name of one of SGLang's parsers. None disables parsing.
 
     Raises:
         ConfigError: SGLang is not installed, or has no such parser.
@@ -48,13 +48,13 @@ class ToolParser:
             raise ConfigError(f"http.tool_parser: {error}", field="http.tool_parser") from error
 
     def close(self) -> None:
-        """End the process. Closing twice does nothing."""
+        """End the process. Idempotent."""
         if self._resident is not None:
             self._resident.close()
 
     async def require(self, tools: Tools) -> None:
         """
-        Check tools before a response to them is generated.
+        Check the tools before a response is generated.
 
         Raises:
             InvalidRequestError: The gateway has no parser, or a tool is malformed.
@@ -75,7 +75,10 @@ class ToolParser:
         return ToolText(self, tools, self._markers)
 
     async def parsed(self, text: str, tools: Tools) -> tuple[str, list[ToolCall]]:
-        """Return a text without its tool calls, and the calls. What cannot be parsed in time has none, as in SGLang."""
+        """
+        Return a text without its tool calls, and the calls. Text that cannot be parsed in time is returned whole, as in
+        SGLang.
+        """
         if self._resident is None:
             return text, []
         try:
@@ -92,9 +95,9 @@ class ToolText:
     The text of one response, which may contain tool calls.
 
     Args:
-        parser: Finds them.
+        parser: Finds tool calls.
         tools: The tools that may be called.
-        markers: Strings one of which is in a text with calls; None if that is not known, and all text is kept back.
+        markers: Strings of which a text with calls contains at least one. None if unknown, which holds back all text.
     """
 
     def __init__(self, parser: ToolParser, tools: Tools, markers: Sequence[str] | None) -> None:
@@ -108,7 +111,7 @@ class ToolText:
         self._calls = False
 
     def step(self, added: str) -> str:
-        """Add text; return what belongs to no tool call. What follows the first call is kept back until the end."""
+        """Add text and return the part outside tool calls. Text after the first call is held until the end."""
         self._text.append(added)
         if self._calls or self._markers is None:
             return ""
@@ -120,7 +123,7 @@ class ToolText:
         return text[:end]
 
     async def rest(self) -> tuple[str, list[ToolCall]]:
-        """Return the text that was kept back and belongs to no tool call, and the calls, at the end of the response."""
+        """Return the remaining text outside tool calls, and the calls, at the end of the response."""
         whole = "".join(self._text)
         content, calls = await self.whole(whole)
         shown = whole[: self._shown]

@@ -1,1 +1,1 @@
-"""vLLM's protocol: pauses and weights."""
+"""vLLM's endpoints for pauses and weight updates."""

@@ -1,4 +1,4 @@
-"""vLLM's endpoints that pause generation, and those that ask who serves."""
+"""vLLM's endpoints that pause generation, manage memory and report server information."""
 
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
@@ -93,10 +93,10 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
 
 def _tags(request: Request) -> list[str]:
     """
-    Return what is to be released or resumed.
+    Return the memory tags to release or resume.
 
     Raises:
-        InvalidRequestError: A tag is not known.
+        InvalidRequestError: A tag is unknown.
     """
     tags = request.query_params.getlist("tags")
     if unknown := [tag for tag in tags if tag not in MEMORY_TAGS]:

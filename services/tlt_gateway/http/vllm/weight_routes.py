@@ -101,7 +101,7 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
 
 async def until_stable(directory: str) -> None:
     """
-    Wait for the marker of a directory that this gateway can see. Where it cannot, as in an object store, workers judge.
+    Wait for the marker file of a directory that this gateway can see. For others, such as object stores, workers check.
 
     Raises:
         InvalidRequestError: The address is malformed, or there is no marker after `WAIT_S` seconds.

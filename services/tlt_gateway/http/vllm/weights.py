@@ -1,4 +1,4 @@
-"""Bodies of vLLM's calls that update weights, and of those that trainers add to its server."""
+"""Bodies of vLLM's weight-update calls, and of the calls that trainers add to its server."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ GROUP = "weight_transfer_engine"
 
 
 class InitInfo(Body):
-    """How to join the trainer's group."""
+    """Parameters for joining the trainer's group."""
 
     path: ClassVar[str] = "init_info."
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"packed": (None, False)}
@@ -34,10 +34,10 @@ class InitTransfer(Body):
     @property
     def member(self) -> GroupMember:
         """
-        The rank to join as.
+        The rank that joins the group.
 
         Raises:
-            InvalidRequestError: A field is out of range, or the group is not one of torch.distributed.
+            InvalidRequestError: A field is out of range, or the group is not a torch.distributed group.
         """
         info = self.init_info
         if info.backend is None:
@@ -57,7 +57,7 @@ class InitTransfer(Body):
 
 
 class UpdateInfo(Body):
-    """Tensors that are about to be broadcast."""
+    """Description of the tensors to be broadcast."""
 
     path: ClassVar[str] = "update_info."
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -84,7 +84,7 @@ class UpdateInfo(Body):
 
 
 class Update(Body):
-    """The body of /update_weights: tensors of the group, or a directory."""
+    """The body of /update_weights: tensors from the group, or a directory."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "skip_prefix_cache_reset": (None, True, False),
@@ -117,10 +117,10 @@ class Fetch(Body):
     @property
     def source(self) -> str:
         """
-        Where the checkpoint is.
+        The location of the checkpoint.
 
         Raises:
-            InvalidRequestError: There is not exactly one place, or it is malformed.
+            InvalidRequestError: There is not exactly one location, or it is malformed.
         """
         if (self.sync_dir is None) == (self.uri is None):
             raise InvalidRequestError("accepted: either sync_dir or uri, with a whole checkpoint", field="uri")

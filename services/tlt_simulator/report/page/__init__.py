@@ -1,5 +1,5 @@
 """
-A simulation as one HTML file, complete in itself: nothing is loaded from anywhere.
+Renders a simulation as one self-contained HTML file.
 
 Others use `page` and `write_page`.
 """

@@ -1,4 +1,4 @@
-"""Lines over the steps of a run, as SVG that stretches to the page, with labels in HTML that do not."""
+"""Line charts over the steps of a run: SVG that scales with the page, with HTML labels that do not."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class ChartLine:
     """Class of the style sheet: `with` or `without`."""
     name: str
     values: Sequence[float]
-    """One per step."""
+    """One value per step."""
 
 
 def lines(description: str, found: Sequence[ChartLine], *, text: Callable[[float], str], least: float = 0.0) -> str:
@@ -26,9 +26,9 @@ def lines(description: str, found: Sequence[ChartLine], *, text: Callable[[float
     Return a chart of values by step.
 
     Args:
-        description: For readers who do not see the picture.
+        description: Text alternative for the picture.
         found: Lines of the same length.
-        text: Turns a value into text.
+        text: Formats a value.
         least: Lower end of the scale.
     """
     count = len(found[0].values)
@@ -58,7 +58,7 @@ def lines(description: str, found: Sequence[ChartLine], *, text: Callable[[float
 
 
 def ticks_to(most: float, least: float) -> list[float]:
-    """Return three to six values at equal distances, the first `least`, the last no less than `most`."""
+    """Return three to six equidistant values from `least` to at least `most`."""
     length = most - least if most > least else 1.0
     size = 10.0 ** len(str(int(length))) if length >= 1 else 1.0
     while size > length:
@@ -71,7 +71,7 @@ def ticks_to(most: float, least: float) -> list[float]:
 
 
 def labelled(count: int) -> list[int]:
-    """Return the numbers of at most six steps, the first and the last among them."""
+    """Return the numbers of at most six steps, including the first and the last."""
     if count <= 6:
         return list(range(1, count + 1))
     return [1 + round(part * (count - 1) / 4) for part in range(5)]

@@ -1,4 +1,4 @@
-"""Small pieces of HTML. What comes from a trace or a scenario is escaped by whoever puts it in."""
+"""HTML fragments. Callers escape values from traces and scenarios."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -15,12 +15,12 @@ def figure(picture: str, caption: str) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, text: Collection[str] = ()) -> str:
     """
-    Return a table that scrolls within the page if it is wider; the first cell of a row is its heading.
+    Return a table that scrolls within the page if it is wider. The first cell of a row is its heading.
 
     Args:
-        heads: Of the columns.
+        heads: Headings of the columns.
         rows: Cells.
-        text: Heads of columns with text instead of numbers.
+        text: Headings of columns with text instead of numbers.
     """
     kinds = [" class=text" if head in text else "" for head in heads]
     heading = "".join(f"<th scope=col{kind}>{cell}</th>" for kind, cell in zip(kinds, heads, strict=True))
@@ -34,12 +34,12 @@ def _cells(cells: Sequence[str], kinds: Sequence[str]) -> str:
 
 
 def behind(body: str, summary: str = "Show as a table") -> str:
-    """Return something that is shown on demand."""
+    """Return a collapsible element."""
     return f"<details><summary>{summary}</summary>{body}</details>"
 
 
 def keys(*named: tuple[str, str]) -> str:
-    """Return a legend: swatches, and what they stand for."""
+    """Return a legend of swatches and labels."""
     return f"<p class=keys>{''.join(f'<span>{swatch}{name}</span>' for swatch, name in named)}</p>"
 
 

@@ -1,4 +1,4 @@
-"""The page: headline, what to set, charts, timelines, and where every number comes from."""
+"""The page: headline, recommendations, charts, timelines, and the sources of all numbers."""
 
 from html import escape
 from pathlib import Path
@@ -24,7 +24,7 @@ def write_page(findings: Findings, path: Path) -> None:
     Write the page to a file.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     try:
         write_whole(path, page(findings).encode())
@@ -33,7 +33,7 @@ def write_page(findings: Findings, path: Path) -> None:
 
 
 def page(findings: Findings) -> str:
-    """Return the page. It holds no time at which it was made: the same options give the same page."""
+    """Return the page. It contains no timestamp, so that the same options give the same page."""
     name = escape(findings.comparison.scenario.name)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -89,7 +89,7 @@ def _sections(findings: Findings) -> list[str]:
         ("A median step, and the one that gains least", _timelines(findings)),
         ("Unused time that trained drafters", _bubbles(findings)),
         ("Accept length", _accept_length(findings)),
-        ("How sure this is", _sure(findings)),
+        ("Uncertainty", _sure(findings)),
         ("Checked against", tables.checks(findings)),
         ("Where the numbers come from", tables.sources(findings) + tables.numbers(findings)),
         ("Notes", _notes(findings)),

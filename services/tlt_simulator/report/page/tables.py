@@ -13,7 +13,7 @@ from tlt_simulator.result import Comparison, SimulatedRun
 
 
 def states(comparison: Comparison) -> str:
-    """Return where the time of the GPUs goes, as bars to scale, and a table."""
+    """Return GPU time by state, as bars to scale and a table."""
     sides = (("Without TLT", comparison.without), ("With TLT", comparison.with_suite))
     longest = max(run.state_s(*WorkerState) for _, run in sides)
     bars = "".join(_bar(title, run, longest) for title, run in sides)
@@ -68,14 +68,14 @@ def steps(comparison: Comparison) -> str:
 
 
 def numbers(findings: Findings) -> str:
-    """Return every number that the simulation rests on, and where it comes from."""
+    """Return a table of all numbers of the simulation with their sources."""
     heads = ("number", "value", "90 % interval", "source", "of")
     rows = ([f"<code>{escape(name)}</code>", *map(escape, rest)] for name, *rest in number_rows(findings))
     return table(heads, rows, text=("source", "of"))
 
 
 def sources(findings: Findings) -> str:
-    """Return how many numbers come from where."""
+    """Return the number of figures by source."""
     found = by_source(findings.comparison.scenario).items()
     meanings = {source: "" if MEANINGS[source] == source.value else f": {MEANINGS[source]}" for source, _ in found}
     items = (f"<li><b>{len(named)} {source.value}</b>{meanings[source]}</li>" for source, named in found)
@@ -83,7 +83,7 @@ def sources(findings: Findings) -> str:
 
 
 def checks(findings: Findings) -> str:
-    """Return what is known from elsewhere beside what was simulated; empty if nothing is."""
+    """Return known values compared to simulated ones; empty if there are none."""
     rows = [
         (escape(row.what), f"{row.published:.2f}", f"{row.simulated:.2f}", f"{row.error:+.1%}")
         for row in findings.published
@@ -96,7 +96,7 @@ def checks(findings: Findings) -> str:
 
 
 def tried(findings: Findings) -> str:
-    """Return the values that were tried for each key."""
+    """Return the values tried for each key."""
     if not findings.what_to_set:
         return ""
     rows = (

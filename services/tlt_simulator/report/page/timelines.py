@@ -1,4 +1,4 @@
-"""A simulated step on both sides, on one time axis: the states of its workers, drawn as on the coordinator's page."""
+"""Timelines of a simulated step on both sides, drawn as on the coordinator's page."""
 
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.timeline import (
@@ -27,12 +27,12 @@ BANDS = 12
 
 def both_sides(comparison: Comparison, place: int, name: str) -> str:
     """
-    Return the timelines of a step, without the suite and with it.
+    Return the timelines of a step with and without the suite, on a common time axis.
 
     Args:
         comparison: Both runs.
-        place: Of the step, from 0.
-        name: Unique in the page.
+        place: Index of the step.
+        name: Unique name within the page.
     """
     sides = (("Without TLT", "without", comparison.without), ("With TLT", "with", comparison.with_suite))
     longest_s = max(run.steps[place].seconds for _, _, run in sides)
@@ -50,7 +50,10 @@ def both_sides(comparison: Comparison, place: int, name: str) -> str:
 
 
 def document_in(run: SimulatedRun, place: int, devices: int) -> TimelineDocument:
-    """Return the states of all workers in a step: a lane each, or bands of a large fleet. Seconds are the run's."""
+    """
+    Return the states of all workers in a step: a lane each, or bands in a large fleet. Seconds count from the run's
+    start.
+    """
     step, turns = run.steps[place], run.turns[place]
     began_s = turns[0].at_s
     ended_s = began_s + step.seconds

@@ -1,4 +1,4 @@
-"""The sensitivity as a tornado: a bar from the result to what each end of an interval makes of it."""
+"""Tornado chart of the sensitivity: a bar per number from the result to its value at each end of the interval."""
 
 from html import escape
 

@@ -1,1 +1,1 @@
-"""A module for each form of logs. Others use `reading`, which knows all of them."""
+"""A module per form of log. Other packages use `reading`, which knows all forms."""

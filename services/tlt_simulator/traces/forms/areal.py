@@ -1,5 +1,5 @@
 """
-AReaL's dumps of trajectories: DIR/VERSION/TASK.jsonl, a sample per line.
+AReaL's trajectory dumps: DIR/VERSION/TASK.jsonl, a sample per line.
 
 Written by `WorkflowExecutor._dump_trajectory` (areal/infra/workflow_executor.py): `task_id`, `sample_idx`, `seqlen`,
 `prompt_len`, `version_rle` (of the tokens that were sampled, by the version of the policy), `prompt` and `completion`.
@@ -19,7 +19,7 @@ CALLED = "DIR with folders VERSION, which have TASK.jsonl, or one of those"
 
 
 class ArealForm:
-    """Reads them."""
+    """Reads AReaL's trajectory dumps."""
 
     name = "areal"
     about = "AReaL's dumps of trajectories (DIR/VERSION/TASK.jsonl): lengths, and which tokens were sampled"

@@ -1,5 +1,5 @@
 """
-Results of environments: those of verifiers, and SkyRL's.
+Evaluation results of verifiers and of SkyRL.
 
 verifiers writes results.jsonl (`vf-eval`, and prime-rl's evaluations): `example_id`, `token_usage` with `input_tokens`
 and `output_tokens`, `is_truncated`, `timing`. SkyRL writes dumped_evals/global_step_N_evals/DATASET.jsonl
@@ -23,7 +23,7 @@ SUMMARY = "aggregated_results.jsonl"
 
 
 class VerifiersForm:
-    """Reads those of verifiers."""
+    """Reads evaluation results of verifiers."""
 
     name = "verifiers"
     about = "results.jsonl of verifiers: token_usage of each rollout; a file is a step"
@@ -51,7 +51,7 @@ class VerifiersForm:
 
 
 def _tokens(usage: LineValues, field: str, *, least: int) -> int:
-    """Return a number of tokens, which verifiers writes as 12.0, too."""
+    """Return a number of tokens, which verifiers may write as 12.0."""
     value: Any = usage.values.get(field)
     if type(value) in {int, float} and least <= value <= MAX_TOKENS and value == int(value):
         return int(value)
@@ -59,7 +59,7 @@ def _tokens(usage: LineValues, field: str, *, least: int) -> int:
 
 
 class SkyRlForm:
-    """Reads SkyRL's."""
+    """Reads evaluation results of SkyRL."""
 
     name = "skyrl"
     about = "SkyRL's evaluations (dumped_evals/global_step_N_evals/*.jsonl), counted with your tokenizer"

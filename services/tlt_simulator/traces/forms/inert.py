@@ -1,8 +1,8 @@
 """
-Reads what `torch.save` wrote, without torch and without running anything that is in the file.
+Reads files written by `torch.save`, without torch and without running any code in the file.
 
-A pickle is a program: it may call any function by name. Here every name stands for `OpaqueObject`, which does nothing,
-so that only plain values remain: numbers, strings, lists, dictionaries. Tensors become opaque.
+A pickle is a program that may call any function by name. Here every name resolves to `OpaqueObject`, which does
+nothing, so that only plain values remain: numbers, strings, lists, dictionaries. Tensors become opaque.
 """
 
 import pickle
@@ -20,7 +20,7 @@ MAX_BYTES = 16 * 2**30
 
 
 class OpaqueObject:
-    """What is not known: it takes any arguments and state, and keeps nothing of them."""
+    """Stand-in for unknown objects: accepts any arguments and state, and discards them."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         return super().__new__(cls)
@@ -48,7 +48,7 @@ class OpaqueObject:
 
 
 class InertUnpickler(pickle.Unpickler):
-    """Reads plain values only."""
+    """Unpickler of plain values only."""
 
     def find_class(self, _: str, __: str) -> type[OpaqueObject]:
         return OpaqueObject
@@ -59,10 +59,10 @@ class InertUnpickler(pickle.Unpickler):
 
 def saved(path: Path) -> Any:
     """
-    Return the plain values of a file that `torch.save` wrote.
+    Return the plain values of a file written by `torch.save`.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The file was not written by `torch.save`.
     """
     accepted = "a file that torch.save wrote as a zip archive, as it does by default"
     try:

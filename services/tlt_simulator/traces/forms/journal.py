@@ -20,7 +20,7 @@ SERVICE = "gateway"
 
 
 class JournalForm:
-    """Reads it."""
+    """Reads gateways' journals."""
 
     name = "journal"
     about = "the journals of a run with the suite (gateway.journal): a directory"
@@ -51,7 +51,10 @@ class JournalForm:
 
 
 def _updates(journals: list[JournalReader]) -> list[float]:
-    """Return when each version of the weights began to be installed: gateways install the same one after the other."""
+    """
+    Return the time at which each version of the weights began to be installed. Several gateways may install the same
+    one in turn.
+    """
     began_s = dict[int, float]()
     for journal in journals:
         for line in journal.lines():

@@ -1,9 +1,9 @@
 """
 Mooncake's traces: JSON lines with `timestamp` in milliseconds, `input_length`, `output_length`, `hash_ids`.
 
-Described in FAST25-release/README.md of kvcache-ai/Mooncake; simulators and benchmarks of serving exchange it.
-`hash_ids` name the blocks of 512 tokens of a prompt: requests with the same ones and the same length have the same
-prompt. It has no steps: a file is a step, and the files of a directory are successive ones.
+Described in FAST25-release/README.md of kvcache-ai/Mooncake, and used by serving simulators and benchmarks. `hash_ids`
+identify the blocks of 512 tokens of a prompt: requests with the same ids and length have the same prompt. There are no
+steps: each file counts as one, in the order of a directory.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ MAX_MS = 10**11
 
 
 class MooncakeForm:
-    """Reads them."""
+    """Reads Mooncake's traces."""
 
     name = "mooncake"
     about = "Mooncake's traces: JSON lines with timestamp (milliseconds), input_length, output_length, hash_ids"
@@ -55,7 +55,7 @@ class MooncakeForm:
 
 
 def _prompt(line: LineValues, length: int) -> str | None:
-    """Return what names the prompt, or None if the line does not say."""
+    """Return the identity of the prompt, or None if the line has none."""
     if not line.has("hash_ids"):
         return None
     blocks = line.values["hash_ids"]

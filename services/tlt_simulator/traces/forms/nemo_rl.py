@@ -25,7 +25,7 @@ MASK, LOGPROBS = "token_loss_mask", "generation_logprobs"
 
 
 class NemoRlForm:
-    """Reads them."""
+    """Reads NeMo-RL's logs of training data."""
 
     name = "nemo-rl"
     about = "NeMo-RL's training data (train_data_stepN.jsonl): lengths, and masks of what was sampled"

@@ -1,10 +1,11 @@
 """
-Plain tables of lengths: CSV with a line of names first, or JSON lines.
+Plain tables of lengths: CSV with a header line, or JSON lines.
 
-`tokens` is needed, and so is `prompt`, which names a prompt for the whole log, or `group`, which names the responses to
-one prompt within a step; or the number of responses to each prompt, if they follow each other. `step`: a whole number;
-without it a file is a step. `prompt_tokens`; `ends`: whether the response ended by itself; `after_s`: seconds from the
-beginning of its step to its request; `seconds`: from there to its last token; `rollout_s` and `step_s`: of its step.
+`tokens` is required, and so is one of `prompt`, which identifies a prompt across the log, `group`, which identifies the
+responses to one prompt within a step, or the number of responses per prompt, if they are consecutive. `step`: a whole
+number; without it a file is a step. `prompt_tokens`; `ends`: whether the response ended by itself; `after_s`: seconds
+from the beginning of its step to its request; `seconds`: from there to its last token; `rollout_s` and `step_s`: of its
+step.
 """
 
 import re
@@ -38,7 +39,7 @@ _DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?")
 
 
 class PlainForm:
-    """Reads them."""
+    """Reads plain tables."""
 
     name = "lengths"
     about = f"CSV with a line of names, or JSON lines, with {', '.join(COLUMNS)}; all but tokens may be left out"
@@ -68,7 +69,7 @@ class PlainForm:
 
 
 class PlainFile:
-    """The lines of a file, which have the same fields."""
+    """The lines of one file, which have the same fields."""
 
     def __init__(self, number: int, options: ReadOptions) -> None:
         self._number, self._options = number, options
@@ -103,7 +104,7 @@ class PlainFile:
         )
 
     def _require_fields(self, line: LineValues) -> None:
-        """Learn the fields of the first line, and check that others have the same."""
+        """Record the fields of the first line, and check that other lines have the same."""
         if unknown := [field for field in line.values if field not in COLUMNS]:
             raise refused(line.place, f"a field {name_of(unknown[0])}", "is unknown", ", ".join(COLUMNS))
         if self._fields:
@@ -121,10 +122,10 @@ class PlainFile:
 
     def learn(self, line: LineValues, found: FoundResponse) -> None:
         """
-        Keep what the line says of its step.
+        Record a line's facts about its step.
 
         Raises:
-            ConfigError: Another line of it says otherwise.
+            ConfigError: Another line of the step differs.
         """
         self._last = found
         if found.seconds is not None:
@@ -137,10 +138,10 @@ class PlainFile:
 
     def step_over(self, units: UnitCheck) -> Iterator[FoundStep]:
         """
-        Yield what is known of the step that is over.
+        Yield the facts about the finished step.
 
         Raises:
-            ConfigError: Its durations are in several units.
+            ConfigError: Its durations are in different units.
         """
         units.check(self._times)
         if self._last is not None and self._step:
@@ -155,10 +156,10 @@ class PlainFile:
 
 def table(path: Path) -> Iterator[LineValues]:
     """
-    Yield the rows of a CSV file with commas, with numbers and truth values of the columns that have such.
+    Yield the rows of a comma-separated CSV file, with numbers and booleans converted by column.
 
     Raises:
-        ConfigError: It cannot be read, its first line has no names, or a row has more or fewer values.
+        ConfigError: The file cannot be read, its first line has no names, or a row has a different number of values.
     """
     names = list[str]()
     for line in lines(path):
@@ -186,7 +187,7 @@ def _names(place: str, found: list[str]) -> list[str]:
 
 
 def _value(name: str, cell: str) -> Any:
-    """Return a number or a truth value where the column has such, and otherwise the string, which will be refused."""
+    """Return a number or boolean if the column has such values, otherwise the string, which will be refused."""
     cell = cell.strip()
     if name in COUNTS:
         return int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= 15 else cell

@@ -28,7 +28,7 @@ CALLED = f"RUN_DIR or a {FILE}: RUN_DIR/rollouts/step_N/train/{{all,effective}}/
 
 
 class PrimeRlForm:
-    """Reads them."""
+    """Reads prime-rl's traces."""
 
     name = "prime-rl"
     about = "prime-rl's traces (RUN_DIR/rollouts/step_N/train/all/traces.jsonl): tokens and times of each call"
@@ -123,7 +123,7 @@ def _responses(path: Path, step_of_file: int, options: ReadOptions) -> Iterator[
 
 
 def _names(line: LineValues) -> tuple[Identity | None, Identity | None]:
-    """Return what names the prompt and the group of an episode."""
+    """Return the identity of an episode's prompt and group."""
     task = line.object("task")
     group = line.object("group").text("id") if line.has("group") else None
     for field in ("key", "hash"):

@@ -18,7 +18,7 @@ MAX_MS = 10**9
 
 
 class ServeGenForm:
-    """Reads them."""
+    """Reads ServeGen's batch traces."""
 
     name = "servegen"
     about = "ServeGen's offline batch traces (trace_d to trace_f): request_id, input_length, output_length, duration"
@@ -32,7 +32,7 @@ class ServeGenForm:
         return NAMES.first_of(directory)
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Found]:
-        options.note("every request is a prompt of its own")
+        options.note("every request counts as a separate prompt")
         for step, file in enumerate(NAMES.chosen(path, options.note), start=1):
             times, seen = list[tuple[float, int, str]](), -1
             for line in objects(file):

@@ -1,5 +1,5 @@
 """
-Public traces of serving as CSV: BurstGPT's and Azure's. Requests arrive one by one; a file is one step.
+Public serving traces as CSV: BurstGPT's and Azure's. Requests arrive one by one; a file is one step.
 
 BurstGPT (HPMLL/BurstGPT, data/): Timestamp (seconds), Session ID and Elapsed time in later ones, Model, Request tokens,
 Response tokens, Total tokens, Log Type. Azure (Azure/AzurePublicDataset, AzureLLMInferenceTrace_*.csv): TIMESTAMP,
@@ -22,7 +22,7 @@ _FRACTION = re.compile(r"(\.\d{6})\d+")
 
 
 class ServingForm:
-    """Reads one kind of them."""
+    """Reads one kind of serving trace."""
 
     group_field = "the line"
 
@@ -37,7 +37,7 @@ class ServingForm:
         return NAMES.first_of(directory)
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Found]:
-        options.note("every request is a prompt of its own")
+        options.note("every request counts as a separate prompt")
         for step, file in enumerate(NAMES.chosen(path, options.note), start=1):
             began_s, left_out = None, 0
             for number, line in enumerate(rows(file, (self._at, self._prompt, self.tokens_field))):
@@ -47,7 +47,7 @@ class ServingForm:
                 now_s = self._seconds(line)
                 began_s = now_s if began_s is None else began_s
                 if now_s < began_s:
-                    raise line.error(self._at, "times that do not run backwards")
+                    raise line.error(self._at, "times in ascending order")
                 yield FoundResponse(
                     place=line.place,
                     step=step,

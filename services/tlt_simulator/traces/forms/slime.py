@@ -24,7 +24,7 @@ LEFT_OUT = ("aborted", "pending")
 
 
 class SlimeForm:
-    """Reads them."""
+    """Reads slime's rollout dumps."""
 
     name = "slime"
     about = "slime's debug rollout dumps (--save-debug-rollout-data): {rollout_id}.pt, read without torch"

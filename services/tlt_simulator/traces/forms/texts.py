@@ -1,4 +1,4 @@
-"""Lengths of texts, for logs that have nothing else."""
+"""Token counts of texts, for logs without lengths."""
 
 from collections.abc import Iterable, Iterator
 
@@ -19,7 +19,7 @@ def counted(
     Yield for each line, with the texts of its prompt and response: the line, the prompt, and the tokens of both.
 
     Raises:
-        ConfigError: No tokenizer was named, or a text is absurdly long.
+        ConfigError: No tokenizer was given, or a text is absurdly long.
     """
     held, characters = list[tuple[LineValues, str, str]](), 0
     for one in texts:

@@ -30,7 +30,7 @@ ROWS = 256
 
 
 class TrlForm:
-    """Reads them."""
+    """Reads TRL's completions tables."""
 
     name = "trl"
     about = "TRL's completions tables (log_completions=True): completions_STEP.parquet, counted with your tokenizer"
@@ -81,7 +81,7 @@ def _rows(path: Path) -> Iterator[LineValues]:
     Yield the rows of a table.
 
     Raises:
-        ConfigError: It is none, or a column is missing.
+        ConfigError: The file is not a table, or a column is missing.
     """
     try:
         from pyarrow import ArrowException
@@ -111,7 +111,7 @@ def _text(row: LineValues, column: str, role: str) -> str:
     Return the text of a cell: a string, or the contents of messages, of one role only unless it is empty.
 
     Raises:
-        ConfigError: It is neither.
+        ConfigError: The cell has another type.
     """
     value = row.values.get(column, MISSING)
     if isinstance(value, str):

@@ -22,7 +22,7 @@ MARKS = frozenset({"output", "gts", "score"})
 
 
 class VerlForm:
-    """Reads them."""
+    """Reads verl's rollout dumps."""
 
     name = "verl"
     about = "verl's rollout dumps (trainer.rollout_data_dir): STEP.jsonl with texts, counted with your tokenizer"
@@ -60,10 +60,10 @@ def _texts(file: Path) -> Iterator[tuple[LineValues, str, str]]:
 
 
 def _sampled(line: LineValues) -> int | None:
-    """Return the tokens that were sampled, if the reward function passes on the mask that says so."""
+    """Return the number of sampled tokens, if the reward function passes on the mask."""
     return next((found for field in MASKS if (found := line.sampled(field)) is not None), None)
 
 
 def _group(line: LineValues) -> str | None:
-    """Return what names the group of a sample, whose prompt may be in a step twice."""
+    """Return the identity of a sample's group, whose prompt may occur twice in a step."""
     return line.text("uid").rsplit("_", 2)[0] if line.has("uid") else None

@@ -1,5 +1,5 @@
 """
-Tables that Weights & Biases keeps: NAME.table.json with `columns` and `data`, as `wandb.Table` and TRL's
+Tables stored by Weights & Biases: NAME.table.json with `columns` and `data`, as `wandb.Table` and TRL's
 `log_completions` write them (media/table of a run, or exported).
 
 A column of lengths is read if there is one, otherwise texts are counted with a tokenizer.
@@ -28,7 +28,7 @@ REASONS = ("finish_reason", "stop_reason")
 
 
 class WandbForm:
-    """Reads them."""
+    """Reads Weights & Biases tables."""
 
     name = "wandb"
     about = "tables of Weights & Biases (*.table.json): a column of lengths, or texts counted with your tokenizer"
@@ -77,7 +77,7 @@ def _column(rows: list[LineValues], names: tuple[str, ...]) -> str:
 
 
 def _said(row: LineValues, names: tuple[str, ...]) -> str | None:
-    """Return what names a prompt; texts are hashed by who keeps it."""
+    """Return the identity of a prompt. The caller hashes texts."""
     name = next((name for name in names if row.has(name)), None)
     return None if name is None else row.canonical(name)
 

@@ -1,5 +1,5 @@
 """
-Attention over packs of windows, by the kernels that the device has.
+Attention over packs of windows, with the kernels that the device supports.
 
-`loss` uses `packed`, packs are laid out by `layout`; nothing else is for others.
+`loss` uses `packed`, and packs use `layout`; everything else is internal.
 """

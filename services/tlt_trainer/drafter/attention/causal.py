@@ -1,9 +1,9 @@
 """
 Causal attention within samples, and its gradients.
 
-It knows nothing of the keys of later passes. As in ring attention, parts of one softmax are computed apart: each part
-returns its logsumexp, by which the parts are merged; given the merged output and the joint logsumexp, the backward pass
-of a part returns its share of the gradients of the whole.
+Keys of later passes are handled elsewhere. As in ring attention, parts of one softmax are computed separately: each
+part returns its logsumexp, with which the parts are merged; given the merged output and the joint logsumexp, the
+backward pass of a part returns its share of the gradients of the whole.
 
 Shapes: P states of a pack, N heads, D head size.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 class CausalAttention(Protocol):
     """
-    The query of each state attends to the keys of its sample up to `lag` before it.
+    Attention from the query of each state to the keys of its sample up to `lag` before it.
 
     The first `lag` states of a sample have no key: their output is 0, their logsumexp -inf, their gradients 0.
     """

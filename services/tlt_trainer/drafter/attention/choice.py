@@ -1,4 +1,4 @@
-"""Which attention a device has."""
+"""Selects the attention implementation for a device."""
 
 import logging
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def attention_for(layout: PackLayout, q_NPD: Tensor) -> CausalAttention:
-    """Return the fastest attention that computes these queries."""
+    """Return the fastest attention that supports these queries."""
     if q_NPD.device.type == "cpu":
         return RowAttention(layout, CpuFlash())
     half = q_NPD.dtype in (torch.bfloat16, torch.float16)
@@ -38,9 +38,9 @@ def attention_for(layout: PackLayout, q_NPD: Tensor) -> CausalAttention:
 @cache
 def computes(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     """
-    Whether the device's variable-length attention gives what attention written out gives. Checked once.
+    Whether the device's variable-length attention matches the reference implementation. Checked once.
 
-    The operators are private to torch, and a build or GPU may lack them: training then goes on without them.
+    The operators are private to torch, and a build or GPU may lack them; training then runs without them.
     """
     layout, generator = PackLayout.of(CHECKED, device), torch.Generator().manual_seed(0)
     shape = 2, layout.tokens, head_dim
@@ -68,6 +68,6 @@ def run(attention: CausalAttention, grad: Tensor, q: Tensor, k: Tensor, v: Tenso
 
 
 def difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Return the largest difference of any two, relative to the largest value expected."""
+    """Return the largest difference of any two tensors, relative to the largest expected value."""
     off = [(a - b).abs().max() / b.abs().max() for a, b in zip(found, expected, strict=True)]
     return float(torch.stack(off).max())  # NaN if any is

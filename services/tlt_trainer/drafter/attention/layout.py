@@ -1,5 +1,5 @@
 """
-Where the samples of a pack are.
+Layout of samples in a pack.
 
 Shapes: P states of a pack, S samples.
 """
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackLayout:
-    """Samples of any lengths, one after the other, the shorter first."""
+    """Samples of any lengths, one after another, in ascending order of length."""
 
     lengths: tuple[int, ...]
     """States of each sample, in ascending order; P in total."""
@@ -34,7 +34,10 @@ class PackLayout:
         return sum(self.lengths)
 
     def later_by(self, x: Tensor, n: int) -> Tensor:
-        """Shift (..., P, D): a state receives what the n-th before it had; the first n of each sample, zero."""
+        """
+        Shift (..., P, D): each state receives the value of the n-th state before it; the first n of each sample get
+        zero.
+        """
         if n == 0:
             return x
         shifted = functional.pad(x, (0, 0, n, 0))[..., : x.shape[-2], :]

@@ -21,9 +21,9 @@ from tlt_trainer.drafter.precision import widened
 
 class PackedAttention:
     """
-    Attention of the current pass over its own keys and those of the earlier passes.
+    Attention of the current pass over its own keys and those of earlier passes.
 
-    Called once per pass and layer: a pass runs its layers in order, and each layer attends to its own keys.
+    Called once per pass and layer. A pass runs its layers in order, and each layer attends to its own keys.
     """
 
     def __init__(self, layout: PackLayout, layers: int = 1) -> None:
@@ -46,7 +46,7 @@ class PackedAttention:
         return y_NPD
 
     def _own(self, of_passes: list[Tensor], u: int) -> Tensor:
-        """Return what each query sees of each later pass, (J, N, P, D)."""
+        """Return the keys of later passes that each query sees, (J, N, P, D)."""
         if not u:
             return of_passes[0].new_empty(0, *of_passes[0].shape)
         return torch.stack([self._layout.later_by(of_passes[j], u - j) for j in range(1, u + 1)])

@@ -1,5 +1,5 @@
 """
-Causal attention of rows of equal length, and its gradients as one part of a softmax.
+Causal attention over rows of equal length, and its gradients as one part of a softmax.
 
 Shapes: C rows, N heads, T places of a row, D head size.
 """
@@ -26,9 +26,9 @@ class RowKernel(Protocol):
 
 class CpuFlash:
     """
-    torch's flash attention for CPUs. In float32: its backward pass in bfloat16 takes up to 9 times as long.
+    torch's flash attention for CPUs, in float32: in bfloat16 its backward pass takes up to 9 times as long.
 
-    Rows without a place end the process ("Floating point exception").
+    Empty rows crash the process ("Floating point exception").
     """
 
     def forward(self, q_CNTD: Tensor, k_CNTD: Tensor, v_CNTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,7 +47,7 @@ class CpuFlash:
 
 
 class Written:
-    """Attention written out, for any device and type: keeps the whole square of scores."""
+    """Reference attention for any device and type. Keeps the full matrix of scores."""
 
     def forward(self, q_CNTD: Tensor, k_CNTD: Tensor, v_CNTD: Tensor) -> tuple[Tensor, Tensor]:
         scores = self._scores(q_CNTD, k_CNTD)

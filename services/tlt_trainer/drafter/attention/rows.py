@@ -1,5 +1,5 @@
 """
-Causal attention of samples that are laid out as rows of batches, with some padding behind them.
+Causal attention over samples laid out as rows of batches with some padding.
 
 Shapes: P states of a pack, R places of all rows, C rows of a run, T places of a row, N heads, D head size.
 """
@@ -21,10 +21,10 @@ of its length: on a CPU 1.0 to 1.25 differ by less than 10 %."""
 
 class RowAttention:
     """
-    Attention of samples of similar length together. Implements `CausalAttention`.
+    Attends samples of similar length together. Implements `CausalAttention`.
 
     Args:
-        layout: Where the samples are.
+        layout: Layout of the samples.
         kernel: Computes rows of equal length.
     """
 
@@ -79,7 +79,7 @@ class RowAttention:
         return dq, dk, dv
 
     def _rows(self, x_NPD: Tensor) -> list[Tensor]:
-        """Return the rows of each run, (C, N, T, D). Padding is zero: what has no gradient gives none."""
+        """Return the rows of each run, (C, N, T, D). Padding is zero, so that it contributes no gradient."""
         if self._is_padded:
             x_NPD = x_NPD.new_zeros(len(x_NPD), self._places, x_NPD.shape[-1]).index_copy(1, self._states_P, x_NPD)
         found, first = list[Tensor](), 0

@@ -1,5 +1,5 @@
 """
-Causal attention of samples of unlike length in one kernel, without padding: FlashAttention of torch, on GPUs.
+Causal attention over samples of different lengths in one kernel, without padding: torch's FlashAttention, on GPUs.
 
 Shapes: P states of a pack, Q states that have a key, S samples, N heads, D head size.
 """
@@ -16,9 +16,9 @@ from tlt_trainer.drafter.precision import widened
 
 class GpuFlash:
     """
-    Causal attention of samples one after the other, (Q, N, D); `edges` (S + 1,), int32, says where they begin.
+    Causal attention over consecutive samples, (Q, N, D). `edges` (S + 1,), int32, holds their boundaries.
 
-    The operators behind `torch.nn.attention.varlen`, which itself takes no joint logsumexp.
+    Uses the operators behind `torch.nn.attention.varlen`, which does not accept a joint logsumexp.
     """
 
     def forward(
@@ -57,13 +57,13 @@ class _Part:
     keys: Tensor
     """(Q,), indices of states."""
     edges: Tensor
-    """(S + 1,), where samples begin among them, int32."""
+    """(S + 1,), boundaries of the samples among them, int32."""
     longest: int
 
 
 class Varlen:
     """
-    Attention of all samples at once. Implements `CausalAttention`.
+    Attends all samples at once. Implements `CausalAttention`.
 
     Queries `lag` and later against keys without the last `lag` of their sample are plain causal attention.
     """
@@ -108,7 +108,10 @@ class Varlen:
         return self._parts[lag]
 
     def _part_of(self, lag: int) -> _Part:
-        """Sizes come from Python, everything else is computed on the device: nothing waits for it."""
+        """
+        Return the part for a lag. Sizes come from Python and all else is computed on the device, so that nothing waits
+        for it.
+        """
         count = sum(max(length - lag, 0) for length in self._layout.lengths)
         left_S = (self._lengths_S - lag).clamp(min=0)
         begins_S = self._lengths_S.cumsum(0) - self._lengths_S
@@ -119,5 +122,5 @@ class Varlen:
 
 
 def _taken(x_NPD: Tensor, states_Q: Tensor) -> Tensor:
-    """Return these states, (Q, N, D)."""
+    """Return the selected states, (Q, N, D)."""
     return x_NPD.transpose(0, 1).index_select(0, states_Q)

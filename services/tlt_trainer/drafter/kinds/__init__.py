@@ -1,1 +1,1 @@
-"""Kinds of drafters as modules of torch. What they are on disk is in `tlt_common.drafter`."""
+"""Kinds of drafters as torch modules. Their formats on disk are in `tlt_common.drafter`."""

@@ -39,7 +39,7 @@ Context = tuple[Tensor, Tensor]
 
 
 class BlockAttention(nn.Module):
-    """Grouped-query attention with normed queries and keys, over the context and over the own block."""
+    """Grouped-query attention with normed queries and keys, over the context and the block itself."""
 
     def __init__(self, form: BlockFormat) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class BlockAttention(nn.Module):
 
 
 class BlockLayer(nn.Module):
-    """A decoder layer as Qwen3's."""
+    """A decoder layer as in Qwen3."""
 
     def __init__(self, form: BlockFormat) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class BlockLayer(nn.Module):
         self.post_attention_layernorm = Norm(form.hidden_size, form.norm_eps)
 
     def forward(self, x_AQH: Tensor, fused_PH: Tensor, turns: tuple[Turn, Turn], seen_AP: Tensor) -> Tensor:
-        """Return the next states; `turns` are those of the context and of the queries."""
+        """Return the next states. `turns` are the rotations of the context and of the queries."""
         context = self.self_attn.context(fused_PH, turns[0])
         x_AQH = x_AQH + self.self_attn(self.input_layernorm(x_AQH), context, turns[1], seen_AP)
         out: Tensor = x_AQH + self.mlp(self.post_attention_layernorm(x_AQH))
@@ -102,7 +102,7 @@ class BlockDrafter(AnyDrafter):
 
     Args:
         form: Its format.
-        seed: Of the initial weights, and of the anchors that are trained on.
+        seed: Seed of the initial weights and of the choice of anchors.
     """
 
     default_passes: ClassVar[int] = 1
@@ -139,14 +139,14 @@ class BlockDrafter(AnyDrafter):
         embedding_VH: Tensor,
     ) -> Tensor:  # fmt: skip
         """
-        Return the states of the drafts, (A, N, H), which the policy's head makes logits of.
+        Return the states of the drafts, (A, N, H), from which the policy's head computes logits.
 
         Args:
             anchors_A: The last token before each block.
-            positions_A: Its position.
-            seen_AP: Which states of the pack are before it.
+            positions_A: Position of that token.
+            seen_AP: Whether each state of the pack precedes it.
             captured_PC: Captured states of the policy.
-            positions_P: Their positions.
+            positions_P: Positions of the captured states.
             embedding_VH: The policy's.
         """
         blocks, queries = len(anchors_A), self.form.block_queries

@@ -1,7 +1,7 @@
 """
-What kinds of drafters have in common: the interface that loss and learner use.
+Interface of all kinds of drafters, which loss and learner use.
 
-Parameter names are those of SGLang's checkpoint. Embedding and head of the policy are no part of these modules.
+Parameter names are those of SGLang's checkpoint. Embedding and head of the policy are not part of these modules.
 
 Shapes: P states of a pack, S scored entries, C elements of a captured state, H hidden size, V vocabulary of the policy,
 D draft tokens.
@@ -23,25 +23,25 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """What the policy says at some positions."""
+    """Targets that the policy defines at some positions."""
 
     states: Tensor
-    """(S, H), its last hidden states."""
+    """(S, H), the policy's last hidden states."""
     shares: Tensor
-    """(S, D), its probabilities of the draft tokens. They add up to 1 only where it says nothing else."""
+    """(S, D), the policy's probabilities of the draft tokens. They add up to less than 1 if it may choose others."""
     best: Tensor
-    """(S,), the draft token that is its most likely token; -1: there is none."""
+    """(S,), the draft token that is the policy's most likely token; -1 if that is not a draft token."""
 
 
 class AnyDrafter(nn.Module):
     """A drafter of any kind."""
 
     default_passes: ClassVar[int]
-    """Passes of training, each of which reads what the one before it returned."""
+    """Default number of training passes, each of which reads the output of the previous one."""
     regression_weight: ClassVar[float]
-    """Weight of smooth L1 between its states and the policy's; 0: its states are its own."""
+    """Weight of smooth L1 between its states and the policy's; 0 if its states are unrelated to the policy's."""
     rate_factor: ClassVar[float] = 1.0
-    """Of the learning rates of drafters that begin from nothing."""
+    """Factor on the learning rates of drafters trained from scratch."""
 
     frequencies: Tensor
 
@@ -53,15 +53,15 @@ class AnyDrafter(nn.Module):
         self._rope_scale = rotation.scale
 
     def drafts(self, passes: int | None = None) -> int:
-        """Return for how many consecutive drafts it is trained, if with so many passes. None: as by default."""
+        """Return the number of consecutive drafts to train for, given the number of passes; None uses the default."""
         return passes or self.default_passes
 
     def work(self, passes: int | None = None) -> float:
-        """Return how often a state passes through its layers in a step of training."""
+        """Return how many times a state passes through its layers in a training step."""
         return passes or self.default_passes
 
     def borrow(self, other: "AnyDrafter") -> None:
-        """Use what another drafter of this format has besides its weights."""
+        """Reuse another drafter's buffers; both have this format."""
         self.frequencies = other.frequencies
 
     def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,18 +71,22 @@ class AnyDrafter(nn.Module):
 
 class DraftModel(AnyDrafter, ABC):
     """
-    A drafter of one token after the other, which calls `attend` once per layer, in order.
+    An autoregressive drafter, which calls `attend` once per layer, in order.
 
     Its first pass reads captured states of the policy, later passes its own states.
     """
 
     @abstractmethod
     def begin(self, captured_PC: Tensor) -> Tensor:
-        """Return what the first pass reads, (P, H)."""
+        """Return the input of the first pass, (P, H)."""
 
     @abstractmethod
     def forward(self, embedded_PH: Tensor, states_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
-        """Return the states of the next positions, (P, H), which the next pass reads; `turn` is that of `angles`."""
+        """
+        Return the states of the next positions, (P, H), which the next pass reads.
+
+        `turn` is the output of `angles`.
+        """
 
     @abstractmethod
     def logits(self, states_SH: Tensor, head_VH: Tensor) -> Tensor:
@@ -90,8 +94,8 @@ class DraftModel(AnyDrafter, ABC):
 
     @abstractmethod
     def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:
-        """Return what the policy says, given its states at these positions."""
+        """Return the policy's targets, given its states at these positions."""
 
     def embedded(self, embedded_PH: Tensor, positions_P: Tensor) -> Tensor:  # noqa: ARG002 - of most, nothing is hidden
-        """Return what `forward` reads of the embeddings of the next tokens, (P, H)."""
+        """Return the part of `forward`'s input that derives from the embeddings of the next tokens, (P, H)."""
         return embedded_PH

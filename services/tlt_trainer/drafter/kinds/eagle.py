@@ -1,8 +1,8 @@
 """
 The EAGLE draft layer (arXiv 2401.15077), computed like SGLang's LlamaForCausalLMEagle.
 
-Llama decoder layers, mostly one, on fc([embedding of the next token ; last hidden state]); the first one has no input
-norm. Their output approximates the next hidden state and goes to the policy's own head, without a final norm. Parameter
+Llama decoder layers, usually one, on fc([embedding of the next token ; last hidden state]); the first one has no input
+norm. Their output approximates the next hidden state and goes to the policy's own head without a final norm. Parameter
 names are those of SGLang's checkpoint. Embedding and head belong to the policy and are not part of this module.
 
 Shapes: P states of a pack, S scored entries, H hidden size, V vocabulary, N heads, K key-value heads, D head size.
@@ -49,7 +49,7 @@ class DraftAttention(nn.Module):
 
     Args:
         form: Sizes of the drafter.
-        inputs: Size of what it reads.
+        inputs: Size of its input.
     """
 
     def __init__(self, form: DrafterFormat, inputs: int) -> None:
@@ -100,7 +100,7 @@ class Layer(nn.Module):
 
 
 class DeepLayer(Layer):
-    """A decoder layer behind the first, with an input norm."""
+    """A decoder layer after the first one, with an input norm."""
 
     def __init__(self, form: DrafterFormat) -> None:
         super().__init__(form)
@@ -116,8 +116,8 @@ class Drafter(DraftModel):
     """
     The EAGLE draft layers. Captured states are the policy's last ones, draft tokens its whole vocabulary.
 
-    Its initial weights depend on format and seed only: trainers that start from scratch on several workers start equal,
-    so that their results can be merged.
+    Its initial weights depend on format and seed only: trainers that start from scratch on several workers have equal
+    initial weights, so that their results can be merged.
     """
 
     default_passes: ClassVar[int] = PASSES
@@ -147,7 +147,7 @@ class Drafter(DraftModel):
 
 
 def reset(drafter: AnyDrafter, generator: torch.Generator) -> None:
-    """Initialise matrices: the output projections with zeros, the others at random."""
+    """Initialize matrices: the output projections with zeros, the others at random."""
     for name, parameter in drafter.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
             nn.init.zeros_(parameter)

@@ -50,7 +50,7 @@ class Eagle3Layer(nn.Module):
 
 
 class Eagle3DeepLayer(nn.Module):
-    """A decoder layer behind the first, which reads the state."""
+    """A decoder layer after the first one, which reads the state only."""
 
     def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Eagle3DeepLayer(nn.Module):
 
 class Eagle3Drafter(DraftModel):
     """
-    The EAGLE-3 draft layers, without draft tokens until they are chosen.
+    The EAGLE-3 draft layers. They have no draft tokens until these are chosen.
 
     Its other initial weights depend on format and seed only, so that those of several trainers can be merged.
     """
@@ -82,7 +82,7 @@ class Eagle3Drafter(DraftModel):
     regression_weight: ClassVar[float] = 0.0
 
     d2t: Tensor
-    """(D,), the policy's token of each draft token minus the draft token, int64; that token is -1 if there is none."""
+    """(D,), the policy's token of each draft token minus the draft token, int64. Encodes token -1 if there is none."""
 
     def __init__(self, form: DrafterFormat, *, seed: int = 0) -> None:
         super().__init__(form)
@@ -101,18 +101,18 @@ class Eagle3Drafter(DraftModel):
 
     @property
     def tokens(self) -> Tensor:
-        """(D,), the policy's token of each draft token; -1: none has been chosen."""
+        """(D,), the policy's token of each draft token; -1 if none has been chosen."""
         return tokens_of(self.d2t)
 
     @torch.no_grad()
     def head_for(self, tokens_D: Tensor, head_VH: Tensor) -> Tensor:
-        """Return the head for other draft tokens. Tokens new to it begin with their row of `head_VH`."""
+        """Return the head for other draft tokens. Rows of new tokens are copied from `head_VH`."""
         head_DH = self.lm_head.weight
         return rows_for(tokens_D, head_DH, self.tokens, head_VH[tokens_D].to(head_DH))
 
     @torch.no_grad()
     def choose(self, tokens_D: Tensor, head_DH: Tensor) -> None:
-        """Make these the draft tokens, ascending, with this head."""
+        """Set the draft tokens, ascending, and their head."""
         self.lm_head.weight.copy_(head_DH)
         self.d2t.copy_(map_of(tokens_D))
 

@@ -1,8 +1,8 @@
 """
-The head by which DSpark's drafts depend on each other, computed like SGLang's `models/dspark.py`.
+DSpark's Markov head, which makes drafts depend on each other, computed like SGLang's `models/dspark.py`.
 
-It adds to the logits of a draft a bias that follows from the token before it, so that the drafter's probability of a
-block is a product of conditional ones.
+It adds to a draft's logits a bias that depends on the previous token, so that the drafter's probability of a block is a
+product of conditional probabilities.
 
 Shapes: A blocks, N drafts, H hidden size, R rank, V vocabulary.
 """
@@ -14,7 +14,7 @@ from tlt_common.drafter.block import BlockFormat, MarkovHead
 
 
 class Markov(nn.Module):
-    """A bias of low rank: each token before a draft has a vector of R elements, and so does each token it can be."""
+    """A low-rank bias: each previous token has a vector of R elements, and so does each possible draft token."""
 
     def __init__(self, form: BlockFormat) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class Markov(nn.Module):
         return bias_ANV
 
     def latent(self, hidden_ANH: Tensor, before_ANR: Tensor) -> Tensor:  # noqa: ARG002 - the others read it
-        """Return what is multiplied with the vectors of the tokens that a draft can be, (A, N, R)."""
+        """Return the factors that are multiplied with the vectors of the possible draft tokens, (A, N, R)."""
         return before_ANR
 
 
 class GatedMarkov(Markov):
-    """The same, of which the state of a draft lets a part through."""
+    """A low-rank bias gated by the state of the draft."""
 
     def __init__(self, form: BlockFormat) -> None:
         super().__init__(form)
@@ -45,7 +45,7 @@ class GatedMarkov(Markov):
 
 
 class RecurrentMarkov(Markov):
-    """A recurrent state of R elements, zeros before the first draft, that has seen all tokens of the block."""
+    """A bias from a recurrent state of R elements, zero before the first draft, that sees all tokens of the block."""
 
     def __init__(self, form: BlockFormat) -> None:
         super().__init__(form)
@@ -63,7 +63,7 @@ class RecurrentMarkov(Markov):
 
 
 def markov_of(form: BlockFormat) -> Markov | None:
-    """Return the head of drafters of a format; None: their drafts do not depend on each other."""
+    """Return the head of drafters of a format, or None if their drafts are independent."""
     kinds = {
         MarkovHead.VANILLA: Markov,
         MarkovHead.GATED: GatedMarkov,

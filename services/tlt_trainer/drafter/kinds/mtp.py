@@ -1,9 +1,9 @@
 """
-The head that a checkpoint brings along (MTP), computed like SGLang's `Glm4MoeForCausalLMNextN` and `MiMoMTP`.
+The prediction head in a checkpoint (MTP), computed like SGLang's `Glm4MoeForCausalLMNextN` and `MiMoMTP`.
 
 fc([norm(embedding of the next token) ; norm(last state)], in the family's order) goes through a decoder layer like the
-policy's own and a final norm. Like the policy's last state, its output goes to the policy's head, and it is what the
-next pass reads. Routed experts stay the checkpoint's: their gradients reach the state, never their weights.
+policy's own and a final norm. Like the policy's last state, its output goes to the policy's head and is the input of
+the next pass. Routed experts stay frozen: gradients flow through them to the state but do not change their weights.
 
 Shapes: P states of a pack, S scored entries, T states of one expert, H hidden size, V vocabulary, N heads, D head size,
 E experts, I their intermediate size.
@@ -30,7 +30,7 @@ RATE = 0.1
 
 
 class MtpAttention(nn.Module):
-    """Grouped-query attention of a policy's layer: with biases and norms of heads, and a part of each rotated."""
+    """Grouped-query attention as in the policy's layer: with biases, head norms and partial rotation."""
 
     def __init__(self, form: MtpFormat) -> None:
         super().__init__()
@@ -77,14 +77,14 @@ class FrozenExperts:
     router: Tensor
     """(E, H), float32."""
     correction: Tensor
-    """(E,), of the choice only, float32."""
+    """(E,), added for the choice only, float32."""
     gate_up: Tensor
     """(E, 2 I, H)."""
     down: Tensor
     """(E, H, I)."""
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "FrozenExperts":
-        """Return them on a device, with matrices of this type."""
+        """Return the experts on a device, with matrices of this type."""
         return FrozenExperts(
             router=self.router.to(device),
             correction=self.correction.to(device),
@@ -122,7 +122,7 @@ class FrozenExperts:
 
 
 class SparseMlp(nn.Module):
-    """Routed experts, which are the checkpoint's, and those that every state sees."""
+    """Frozen routed experts, and shared experts that process every state."""
 
     def __init__(self, form: MtpFormat, routing: HeadRouting) -> None:
         super().__init__()
@@ -159,7 +159,11 @@ class MtpLayer(nn.Module):
 
 
 class MtpDrafter(DraftModel):
-    """A checkpoint's head. Captured states are the policy's last ones, draft tokens its whole vocabulary."""
+    """
+    A checkpoint's prediction head.
+
+    Captured states are the policy's last ones, and draft tokens its whole vocabulary.
+    """
 
     default_passes: ClassVar[int] = PASSES
     regression_weight: ClassVar[float] = 0.0
@@ -178,7 +182,7 @@ class MtpDrafter(DraftModel):
 
     @property
     def experts(self) -> FrozenExperts | None:
-        """Its routed experts, once they were read; None also if it has none."""
+        """Its routed experts once they have been read; None also if it has none."""
         return self._sparse[0].experts if self._sparse else None
 
     @experts.setter

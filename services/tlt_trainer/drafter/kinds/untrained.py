@@ -1,4 +1,4 @@
-"""The module that trains drafters of a format."""
+"""Creates the module that trains drafters of a format."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,5 +1,5 @@
 """
-Which CUDA graphs are captured, what they cost and what they are worth.
+CUDA graphs to capture: their cost in memory and their benefit.
 
 Pure. Others use `plan`, `runner`, `cost` and `sharing`.
 """

@@ -1,8 +1,8 @@
 """
-Bytes of attention backends, by the formulas of SGLang 0.5.23 and FlashInfer. Pure.
+Memory of attention backends, by the formulas of SGLang 0.5.23 and FlashInfer. Pure.
 
-A backend takes memory three times: when it is built (workspaces), for the largest batch it is captured at (tables), and
-per graph. The target's backend belongs to the verify runner, those of the drafter to the other two.
+A backend allocates memory when it is built (workspaces), for its largest captured batch (tables), and per graph. The
+target's backend belongs to the verify runner, those of the drafter to the other two.
 """
 
 from collections.abc import Sequence
@@ -31,25 +31,25 @@ class AttentionCosts(Protocol):
     """Counts the bytes of one kind of backend, per rank."""
 
     def process(self) -> int:
-        """Return the bytes a process takes once, for all its backends."""
+        """Return the bytes that a process allocates once for all its backends."""
         ...
 
     def built(self, runner: Runner) -> int:
-        """Return the bytes of a runner's backends before anything is captured."""
+        """Return the bytes that a runner's backends allocate before anything is captured."""
         ...
 
     def tables(self, runner: Runner, batch: int) -> int:
-        """Return the bytes of their tables, sized by the largest batch that is captured."""
+        """Return the bytes of tables, sized by the largest captured batch."""
         ...
 
     def graph(self, runner: Runner) -> int:
-        """Return the bytes of one more graph."""
+        """Return the bytes of one additional graph."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneTable:
-    """A table of KV indices per captured pass: what every backend takes at least."""
+    """A table of KV indices per captured pass, the minimum that every backend allocates."""
 
     context_length: int
 
@@ -126,10 +126,10 @@ class TrtllmMha(OneTable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triton(OneTable):
-    """`TritonAttnBackend`: for every token a table of KV indices and partial results; for verification a mask."""
+    """`TritonAttnBackend`: KV indices and partial results per token; for verification also a mask."""
 
     heads: int
-    """Of one rank."""
+    """Attention heads of one rank."""
     head_dim: int
 
     def tables(self, runner: Runner, batch: int) -> int:
@@ -145,7 +145,7 @@ class Triton(OneTable):
 def attention_costs(
     attention: Attention, shape: ModelShape, context_length: int, tensor_parallel: int = 1
 ) -> AttentionCosts:
-    """Return how to count the bytes of a backend."""
+    """Return the cost formulas of a backend."""
     workspace = QWEN_WORKSPACE if shape.is_qwen else WORKSPACE
     match attention:
         case Attention.FLASHINFER:
@@ -162,7 +162,7 @@ def attention_costs(
 
 
 def pass_of(runner: Runner, queries: int) -> Runner:
-    """Return the pass that a runner is for attention: a block is like an extend over as many tokens."""
+    """Return a runner's pass in terms of attention: a block is an extend over as many tokens."""
     return Runner(stage=Stage.EXTEND, draft_tokens=queries) if runner.is_block else runner
 
 
@@ -170,9 +170,9 @@ def built_bytes(costs: AttentionCosts, arms: Sequence[Arm]) -> int:
     """
     Return the bytes of an engine's attention backends before anything is captured.
 
-    Each distinct runner has its own. Besides, the launch shape has a target backend and a drafter's without workspaces
-    of their own, arms that do not draft have a drafter's backend for prompts, and while the state of an arm is built
-    that shares another's, its backend exists twice.
+    Each distinct runner has its own. In addition, the launch shape has a target and a drafter backend without
+    workspaces of their own, arms that do not draft have a drafter backend for prompts, and the backend of an arm that
+    shares another arm's exists twice while the arm's state is built.
     """
     every = tuple(dict.fromkeys((OFF, *arms)))
     runners = {runner for arm in every for runner in runners_of(arm)}

@@ -1,4 +1,4 @@
-"""Batch sizes to capture graphs for."""
+"""Batch sizes at which graphs are captured."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ def batch_sizes(max_batch: int) -> tuple[int, ...]:
 
 
 def allowed_sizes(arm: Arm, max_batch: int, allows: Allows) -> tuple[int, ...]:
-    """Return the batch sizes to capture for an arm: those at which it may run, always including the largest."""
+    """Return the batch sizes to capture for an arm: those at which it may run, including the largest."""
     allowed = [batch for batch in range(1, max_batch + 1) if allows(arm, batch)]
     if not allowed:
         return ()
@@ -31,5 +31,5 @@ def allowed_sizes(arm: Arm, max_batch: int, allows: Allows) -> tuple[int, ...]:
 
 
 def reach(sizes: Sequence[int], batch: int) -> int | None:
-    """Return the graph size a batch runs on: the smallest that is not below it; None if it runs without a graph."""
+    """Return the smallest captured size that holds a batch, or None if the batch runs without a graph."""
     return min((size for size in sizes if size >= batch), default=None)

@@ -1,5 +1,5 @@
 """
-Bytes of captured graphs, per rank.
+Memory of captured graphs, per rank.
 
 The accounting follows SGLang 0.5.23: static inputs and outputs of a runner are sized by its largest batch, attention
 keeps a table of KV indices per captured pass, outputs of every graph stay allocated, and temporaries inside graphs
@@ -23,15 +23,15 @@ FLOAT = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Counts bytes for one model on one engine."""
+    """Memory costs of one model on one engine."""
 
     model: ModelShape
     context_length: int
     tensor_parallel: int = 1
     attention: AttentionCosts | None = None
-    """None: one table of KV indices per captured pass."""
+    """Costs of the attention backend. None counts one table of KV indices per captured pass."""
     shared_logits: bool = True
-    """Whether all runners share one logits buffer, as in SGLang 0.5.23; before, every runner had its own."""
+    """Whether all runners share one logits buffer, as in SGLang 0.5.23. Earlier versions have one per runner."""
 
     def total(self, captures: Mapping[Runner, Sequence[int]]) -> int:
         """Return the bytes of these runners at these batch sizes, captured into one pool."""
@@ -40,8 +40,9 @@ class Costs:
         return own + self.shared({runner: max(sizes) for runner, sizes in used.items()})
 
     def shared(self, tops: Mapping[Runner, int]) -> int:
-        """Return the bytes shared by all runners, by the largest batch of each: the pool, and the logits if they are
-        shared.
+        """
+        Return the bytes that all runners share: the pool, and the logits buffer if it is shared. Both are sized by the
+        largest batch of each runner.
         """
         pool = max((self.transient(runner, batch) for runner, batch in tops.items()), default=0)
         if not self.shared_logits:
@@ -66,7 +67,7 @@ class Costs:
         return size
 
     def graph(self, runner: Runner, batch: int) -> int:
-        """Return the bytes of one more graph of a runner: CUDA's own, attention's, and outputs that stay allocated."""
+        """Return the bytes of one additional graph: CUDA's own, attention's, and outputs that stay allocated."""
         return self._captured(runner, batch) + self._attention.graph(pass_of(runner, self.model.drafter.queries))
 
     @property

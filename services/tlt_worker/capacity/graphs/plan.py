@@ -1,5 +1,5 @@
 """
-Decides which graphs an engine captures.
+Decides which CUDA graphs an engine captures.
 
 Arms are captured for the batch sizes at which they may run (the thresholds of BEG-MAB by tokens to verify), target and
 drafter separately, and arms whose captures have the same shape share them. Graphs that exceed a byte budget are
@@ -23,10 +23,10 @@ Captures = Mapping[Runner, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The planning problem."""
+    """Input of the planning problem."""
 
     arms: tuple[Arm, ...]
-    """The arms; off is always included."""
+    """The arms. Off is always included."""
     costs: Costs
     max_batch: int
     """Maximum number of requests decoded concurrently."""
@@ -51,24 +51,24 @@ class Plan:
 
     question: Question
     arms: tuple[Arm, ...]
-    """Off first."""
+    """The arms, off first."""
     captures: Captures
     bytes: int
     dropped: tuple[DroppedGraph, ...] = ()
-    """Least useful first."""
+    """Dropped graphs, least useful first."""
     single: int = 0
-    """Bytes of off and the most expensive single arm, at every batch size at which any arm drafts."""
+    """Bytes of off and the most expensive other arm, at every batch size at which any arm drafts."""
     separate: tuple[int, ...] = ()
-    """All these batch sizes."""
+    """Batch sizes at which any arm drafts."""
     naive: int = 0
-    """Bytes of every arm captured separately at all these batch sizes, nothing shared."""
+    """Bytes of every arm captured separately at these batch sizes, without sharing."""
 
     def sizes(self, runner: Runner) -> tuple[int, ...]:
         """Return the batch sizes captured by a runner."""
         return self.captures.get(runner, ())
 
     def has_graph(self, runner: Runner, batch: int) -> bool:
-        """Return whether this part of a round runs on a graph; otherwise it runs kernel by kernel."""
+        """Return whether a stage of a round runs on a graph rather than kernel by kernel."""
         return reach(self.sizes(runner), batch) is not None
 
 
@@ -109,7 +109,7 @@ def _merged(arms: Sequence[Arm], question: Question) -> dict[Runner, tuple[int, 
 
 
 def _drop_order(arms: Sequence[Arm], captures: Captures, question: Question) -> list[DroppedGraph]:
-    """Return all graphs, least useful per freed byte first. A runner's largest batch precedes its smaller ones."""
+    """Return all graphs, least useful per freed byte first. A runner's larger batches precede its smaller ones."""
     saves = worth(
         captures, arms, max_batch=question.max_batch, allows=question.allows, layers=question.costs.model.layers
     )
@@ -154,7 +154,10 @@ def _separate(arms: Sequence[Arm], question: Question) -> tuple[int, ...]:
 
 
 def _unmerged(arms: Sequence[Arm], question: Question, sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the bytes of a single arm, and of all arms without sharing, at every batch size at which any drafts."""
+    """
+    Return the bytes of the most expensive arm, and of all arms without sharing, at every batch size at which any
+    drafts.
+    """
     costs, off = question.costs, runners_of(OFF)[0]
     plain = costs.total({off: batch_sizes(question.max_batch)})
     drafting = [arm for arm in arms if arm != OFF]

@@ -1,5 +1,5 @@
 """
-The graphs each arm needs, and which arms share them.
+CUDA graphs that each arm needs, and the arms that share them.
 
 A round has three stages with their own graphs: the drafter's steps, verification by the target, and the drafter's
 extend over the accepted tokens. In SGLang 0.5.23 each stage is captured by one runner for a list of batch sizes.
@@ -38,7 +38,7 @@ class Runner:
     steps: int = 0
     sampled: bool = False
     is_block: bool = False
-    """Whether it is a block drafter's pass: all arms have the same, whatever they verify of it."""
+    """Whether it is a block drafter's pass, which all arms share however many drafts they verify."""
 
     @property
     def is_tree(self) -> bool:
@@ -61,7 +61,7 @@ TREE = 2
 
 
 def runners_of(arm: Arm) -> tuple[Runner, ...]:
-    """Return the runners a round of this arm can use. Off and n-gram arms need no drafter pass."""
+    """Return the runners that a round of this arm can use. Off and n-gram arms have no drafter pass."""
     width = min(arm.topk, TREE)
     verify = Runner(stage=Stage.VERIFY, draft_tokens=arm.draft_tokens, topk=width)
     if not arm.needs_drafter:

@@ -1,4 +1,4 @@
-"""Which arm captures a shape, and which arms reuse it. Pure: captures are opaque objects of the engine."""
+"""Sharing of captured graphs between arms of equal shape. Pure: captures are opaque objects of the engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ Sizes = Mapping[str, Mapping[str, Sequence[int]]]
 
 @dataclass(slots=True, kw_only=True)
 class GraphSharing:
-    """Captures of one engine, made one arm after the other."""
+    """Captures of one engine, which captures one arm after the other."""
 
     sizes: Sizes
     shares: bool = True
-    """False: every arm captures its own."""
+    """False makes every arm capture its own graphs."""
     queries: int = 0
-    """Tokens of a request that one pass of a block drafter computes."""
+    """Tokens per request in one pass of a block drafter."""
     _made: dict[Runner | tuple[str, Runner], dict[str, Any]] = field(default_factory=dict)
 
     def due(self, arm: Arm, stage: Stage) -> tuple[int, ...]:
@@ -38,9 +38,9 @@ class GraphSharing:
 
     def share(self, arm: Arm, state: Any) -> None:
         """
-        Keep what was created for this arm, and set in its state what was created for earlier arms of its shape.
+        Store the objects created for this arm, and set in its state the objects created for earlier arms of its shape.
 
-        An attention backend of its own uses memory even where no graph was captured. On a CPU nothing is shared.
+        A separate attention backend would use memory even without captured graphs. On a CPU nothing is shared.
         """
         for runner in runners_of(arm) if self.sizes else ():
             own = {name: getattr(state, name) for name in STATE_FIELDS[runner.stage]}
@@ -51,7 +51,11 @@ class GraphSharing:
         return runner if self.shares else (arm.name, runner)
 
     def logit_rows(self) -> int:
-        """Return the rows of logits that the widest graph writes, of any arm: off has graphs, configured or not."""
+        """
+        Return the rows of logits that the widest graph of any arm writes.
+
+        Off has graphs even if it is not configured.
+        """
         width = {Stage.EXTEND: 1, Stage.DRAFT: self.queries or 1}
         rows = [
             max(sizes) * width.get(runner.stage, runner.draft_tokens)

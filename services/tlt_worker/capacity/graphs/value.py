@@ -1,8 +1,9 @@
 """
 The benefit of a graph: seconds of kernel launches saved per round, weighted by the share of rounds that use it.
 
-A graph replaces the launches of its kernels by one. Without measurements, every allowed arm is assumed equally likely,
-and the number of running requests as long-tailed as in rollouts: the time at a batch of b is proportional to 1 / b.
+A graph replaces the launches of its kernels by a single one. Without measurements, every allowed arm is assumed equally
+likely, and the number of running requests long-tailed as in rollouts: the time at a batch size of b is proportional to
+1 / b.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 """
-Who gets a GPU's memory: weights, cache, graphs, drafter, trainer.
+Divides a GPU's memory between weights, KV cache, graphs, drafter and spot trainer.
 
 Pure. Others use `gpu_plan` and `memory`.
 """

@@ -1,8 +1,9 @@
 """
 Divides a GPU's memory between engine, drafter and spot trainer. Pure.
 
-What has a size takes it; the KV cache gets the rest. If that is too little, the trainer's batches shrink first, then
-default arms are dropped, the one that verifies most first: an arm whose graphs do not fit would be slower than none.
+Everything of known size is reserved first; the KV cache gets the rest. If that is too little, the trainer's batches
+shrink first, then default arms are dropped, those that verify the most tokens first: an arm without graphs would be
+slower than no arm.
 """
 
 from collections.abc import Iterator
@@ -37,19 +38,19 @@ class Gpus:
     """The GPUs of a worker, and the model on them."""
 
     bytes: int
-    """Memory of the smallest."""
+    """Memory of the smallest GPU, in bytes."""
     shape: ModelShape
     context_length: int
     trains: bool = True
-    """Whether a spot trainer shares the first of them."""
+    """Whether a spot trainer shares the first GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """The outcome."""
+    """Division of a GPU's memory."""
 
     profile: DeviceProfile
-    """With the arms that fit."""
+    """Device profile with the arms that fit."""
     memory: Memory
     attention: int
     trainer: TrainerMemory | None
@@ -60,12 +61,12 @@ class Division:
 
     @property
     def room(self) -> float:
-        """Fraction of the GPU within which the weights must fit, however little is left for anything else."""
+        """Fraction of the GPU within which the weights must fit, even if nothing else does."""
         return max(self.gpu_memory, ROOM)
 
 
 def divide(engine: EngineConfig, profile: DeviceProfile, gpus: Gpus) -> Division:
-    """Divide a GPU's memory; the one whose table fits, with the most arms and the largest batches of the trainer."""
+    """Divide a GPU's memory. Return the first division that fits, preferring more arms, then larger batches."""
     found = None
     for arms in _arms(engine, profile):
         for trainer in trainers(gpus.shape) if gpus.trains else (None,):
@@ -77,7 +78,7 @@ def divide(engine: EngineConfig, profile: DeviceProfile, gpus: Gpus) -> Division
 
 
 def _arms(engine: EngineConfig, profile: DeviceProfile) -> Iterator[tuple[Arm, ...]]:
-    """Yield the arms of a profile, then, if they are defaults, ever fewer."""
+    """Yield the arms of a profile and, if they are defaults, ever smaller subsets."""
     arms = profile.arms
     yield arms
     while engine.arms is None and len(arms) > 1:
@@ -157,7 +158,10 @@ class _Try:
 
     @cached_property
     def _update(self) -> int:
-        """A new drafter whole on every rank before it is sharded, or the largest tensor of a new policy."""
+        """
+        Return the bytes of an update: a new drafter, whole on every rank before it is sharded, or the policy's largest
+        tensor.
+        """
         shape = self.gpus.shape
         return max(shape.drafter.parameters, shape.largest_tensor) * shape.element_bytes
 
@@ -183,7 +187,7 @@ class _Try:
 
     @cached_property
     def _work(self) -> int:
-        """What rounds need outside graphs at the largest batches their arms may run at, and between rounds."""
+        """Return the bytes of rounds outside graphs, at the largest batches of their arms, and between rounds."""
         question, engine = self._question, self.engine
         tokens = engine.max_total_tokens or engine.max_running * self.gpus.context_length
         workspace = Workspace(costs=question.costs, kv_tokens=tokens, free=0)
@@ -194,12 +198,12 @@ class _Try:
 
     @cached_property
     def _whole(self) -> Plan:
-        """The graphs within `graph_bytes` alone."""
+        """Return the bytes of all graphs, limited by `graph_bytes` only."""
         return plan_graphs(replace(self._question, budget=self.engine.graph_bytes))
 
     @cached_property
     def _left(self) -> int:
-        """Bytes that remain for graphs."""
+        """Return the bytes that remain for graphs."""
         others = sum(row.bytes for row in self._rows(0))
         if self.engine.gpu_memory is not None:
             static = int(self.engine.gpu_memory * self.gpus.bytes)
@@ -226,10 +230,10 @@ def _never(runner: object, batch: int) -> bool:
 
 def warnings_of(division: Division, wanted: DeviceProfile, *, has_share: bool = False) -> tuple[str, ...]:
     """
-    Return what a user should know, each with the keys to change.
+    Return warnings for the user, each with the keys to change.
 
     Args:
-        division: The division.
+        division: Division of the memory.
         wanted: The profile before arms were dropped.
         has_share: Whether the configuration sets `engine.gpu_memory`.
     """
@@ -242,7 +246,7 @@ def warnings_of(division: Division, wanted: DeviceProfile, *, has_share: bool = 
         more += ", or engine.gpu_memory null"
     found = []
     if dropped := [arm.name for arm in wanted.arms if arm not in division.profile.arms]:
-        found.append(f"{size} do not hold the default arms {', '.join(dropped)}; to have them: {more}")
+        found.append(f"{size} are too small for the default arms {', '.join(dropped)}; to keep them: {more}")
     if division.trainer is not None and not any(arm.needs_drafter for arm in division.profile.arms):
         found.append(
             f"the spot trainer takes {division.trainer.total / GIB:.1f} GiB for a drafter that no arm uses; to free "
@@ -256,5 +260,5 @@ def warnings_of(division: Division, wanted: DeviceProfile, *, has_share: bool = 
             f"engine.graph_bytes, {more}"
         )
     if table.unplanned:
-        found.append(f"{table.unplanned / GIB:.1f} GiB more are needed than {size}; change: {more}")
+        found.append(f"{table.unplanned / GIB:.1f} GiB more than {size} are needed; change: {more}")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Memory for weights, graphs and rounds: whether a model fits, and at which batch sizes an arm does. Pure."""
+"""Memory for weights, graphs and rounds: checks that a model fits, and at which batch sizes an arm does. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,20 +32,20 @@ zeros that SGLang passes for the drafts of trees. A test counts both."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes per rank."""
+    """Memory per rank, in bytes."""
 
     graphs: int
     work: int
-    """For allocations of rounds."""
+    """Bytes for allocations of rounds."""
 
 
 def backlog_of(*, slots: int, state_bytes: int) -> int:
-    """Return the bytes an engine with a drafter may keep between rounds, on each rank."""
+    """Return the bytes of hidden states that an engine with a drafter may keep between rounds, on each rank."""
     return min(BACKLOG_BYTES, slots * state_bytes) + slots * SLOT_BYTES
 
 
 def cpu_memory_of(machine_bytes: int, *, ranks: int) -> Memory:
-    """Divide a machine's memory; a CPU has no graphs."""
+    """Return a machine's memory as divided for a CPU, which has no graphs."""
     return Memory(graphs=0, work=int(machine_bytes * CPU_WORK_SHARE / ranks))
 
 
@@ -65,7 +65,7 @@ def machine_memory(root: Path = Path("/")) -> int:
 
 def require_room(model_bytes: int, *, gpu_bytes: Sequence[int], tensor_parallel: int, gpu_memory: float) -> None:
     """
-    Check that a model fits onto GPUs.
+    Check that a model fits on the GPUs.
 
     Args:
         model_bytes: Size of the weights once loaded.
@@ -126,7 +126,11 @@ class Workspace:
         return self.costs.transient(runner, batch) + rows * self.costs.model.vocab * FLOAT
 
     def max_batch(self, arm: Arm, plan: Plan) -> int:
-        """Return the largest batch size at which a round of this arm fits, as at every smaller one; 0 if none fits."""
+        """
+        Return the largest batch size at which a round of this arm fits, or 0 if none does.
+
+        All smaller sizes fit, too.
+        """
         if arm == OFF:
             return plan.question.max_batch
         fitting = 0

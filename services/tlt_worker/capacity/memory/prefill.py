@@ -1,7 +1,7 @@
 """
-Memory of SGLang's processes for prompts and for itself, by SGLang 0.5.23's own defaults. Pure.
+Memory of SGLang's processes for prefill and for themselves, by SGLang 0.5.23's defaults. Pure.
 
-Prompts are computed in chunks whose size SGLang chooses by the GPU's memory, on CUDA graphs that break at attention.
+SGLang prefills prompts in chunks sized by the GPU's memory, with piecewise CUDA graphs split at attention.
 """
 
 from tlt_worker.capacity.memory.table import GIB
@@ -21,12 +21,12 @@ _SIZES = ((32, 4, 4), (256, 48, 16), (512, 288, 32), (1024, 576, 64), (4096, 128
 
 
 def chunk_tokens(gpu_bytes: int) -> int:
-    """Return how many tokens of prompts SGLang computes at once."""
+    """Return the size of SGLang's prefill chunks, in tokens."""
     return next((tokens for below, tokens in _CHUNKS if gpu_bytes < below * GIB), _LARGEST_CHUNK)
 
 
 def prefill_bytes(shape: ModelShape, gpu_bytes: int, tensor_parallel: int) -> int:
-    """Return the bytes per rank: activations, captured states and the drafter's input of a chunk, and graphs."""
+    """Return the bytes per rank for a chunk's activations, captured states and drafter input, and for graphs."""
     tokens = chunk_tokens(gpu_bytes)
     token = shape.layer_elements(tensor_parallel) * shape.element_bytes
     token += shape.captured_bytes + shape.state_bytes

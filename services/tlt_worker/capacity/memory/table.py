@@ -1,4 +1,4 @@
-"""The memory table of one GPU: everything that the worker's processes take on it. Pure."""
+"""The memory table of one GPU, with every allocation of the worker's processes. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Bytes for one purpose."""
+    """Memory for one purpose, in bytes."""
 
     name: str
     bytes: int
@@ -17,20 +17,20 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTable:
-    """How one GPU's memory is divided."""
+    """Division of one GPU's memory."""
 
     total: int
-    """Bytes of the GPU."""
+    """Memory of the GPU, in bytes."""
     rows: tuple[Row, ...]
 
     @property
     def free(self) -> int:
-        """Bytes that nothing is planned to take."""
+        """Bytes that are not planned for anything."""
         return max(0, self.total - self._taken)
 
     @property
     def unplanned(self) -> int:
-        """Bytes that will be taken beyond the GPU's memory."""
+        """Bytes planned beyond the GPU's memory."""
         return max(0, self._taken - self.total)
 
     @property

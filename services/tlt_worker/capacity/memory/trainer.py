@@ -2,8 +2,8 @@
 Memory of a spot trainer on a GPU. Pure.
 
 It follows `tlt_trainer`: float32 weights of one layer with a running average, gradients and momentum; embedding and
-head in bfloat16; in a micro-step the float32 distributions of the policy, over its vocabulary, and of every pass, over
-the draft tokens. A drafter that trains a head makes room for another one when it changes its tokens.
+head in bfloat16; in a micro-step, the float32 distributions of the policy over its vocabulary and of every pass over
+the draft tokens. A drafter that trains a head needs room for a second one when its tokens change.
 """
 
 from collections.abc import Iterator
@@ -34,24 +34,24 @@ SPARE = 1.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerMemory:
-    """Bytes of a trainer whose micro-steps have so many tokens."""
+    """Memory of a trainer with this many tokens per micro-step, in bytes."""
 
     shape: ModelShape
     batch_tokens: int = BATCH_TOKENS
 
     @property
     def learned(self) -> int:
-        """Weights, average, gradients and momentum, of a head both of AdamW's."""
+        """Bytes of trained weights, average, gradients and momentum. A head has both of AdamW's moments."""
         return (COPIES * self.shape.drafter.parameters + self.shape.drafter.head_parameters) * FLOAT
 
     @property
     def shared(self) -> int:
-        """Embedding and head, and the experts of a checkpoint's own head."""
+        """Bytes of embedding and head, and of the experts of a checkpoint's own head."""
         return (self.shape.vocabulary_parameters + self.shape.drafter.frozen) * HALF
 
     @property
     def peak(self) -> int:
-        """The largest of what comes and goes: a micro-step, a score of another drafter, a step of the optimizer."""
+        """Largest temporary allocation: a micro-step, a score of another drafter, or an optimizer step."""
         shape, drafter, tokens = self.shape, self.shape.drafter, self.batch_tokens
         parameters, passes = drafter.parameters, PASSES[drafter.architecture]
         scores = tokens * (drafter.tokens or shape.vocab)
@@ -73,7 +73,10 @@ class TrainerMemory:
 
     @property
     def _blocks(self) -> int:
-        """A micro-step of a block drafter: fewer queries, all of whose attention to the context is kept."""
+        """
+        Return the bytes of a block drafter's micro-step, which has fewer queries but keeps their attention to the
+        context.
+        """
         shape, drafter, tokens = self.shape, self.shape.drafter, self.batch_tokens
         blocks = -(-tokens // ANCHOR_EVERY)
         queries = blocks * drafter.queries
@@ -92,7 +95,7 @@ class TrainerMemory:
 
     @property
     def total(self) -> int:
-        """Bytes the process takes on its GPU."""
+        """Bytes that the process uses on its GPU."""
         return self.limit + CONTEXT_BYTES
 
 

@@ -1,1 +1,1 @@
-"""Use what is compiled at first use before a worker reports ready: what that is, and requests that reach it."""
+"""Warm-up: runs everything that is compiled on first use before a worker reports ready."""

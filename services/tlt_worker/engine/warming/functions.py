@@ -1,10 +1,10 @@
 """
-What is compiled when it is first used, which takes seconds to minutes, and what uses it during the warm-up. Pure.
+Functions and kernels that are compiled on first use, and the warm-up requests that use them. Pure.
 
-A test finds the functions in the source of SGLang 0.5.23, and fails if one is missing here. Kernels of Triton and
-modules of FlashInfer and SGLang that a pass of a model uses are compiled by any request under its arm, and under each
-class of shapes (`requests.batch_sizes`): Triton compiles once more for sizes of 1, for multiples of 16 and for each
-power of two that a size is rounded to, and `torch.compile` for sizes of 1.
+Compiling takes seconds to minutes. A test finds the functions in the source of SGLang 0.5.23 and fails if one is
+missing here. Kernels of Triton and modules of FlashInfer and SGLang that a pass of a model uses are compiled by any
+request under its arm, and under each class of shapes (`requests.batch_sizes`): Triton compiles once more for sizes of
+1, for multiples of 16 and for each power of two that a size is rounded to, and `torch.compile` for sizes of 1.
 """
 
 from typing import Final

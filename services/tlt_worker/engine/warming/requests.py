@@ -1,4 +1,4 @@
-"""The requests of a warm-up: every arm, class of batch sizes and setting that changes what is computed. Pure."""
+"""Warm-up requests: every arm, class of batch sizes and setting that changes the computation. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Together:
 
 def batch_sizes(largest: int) -> tuple[int, ...]:
     """
-    Return a number of requests of each class that compilers distinguish: 1, multiples of 16 and others, and of those
+    Return a batch size of each class that compilers distinguish: 1, multiples of 16 and others, and for the latter two
     each next power of two, which is a constant of SGLang's kernels (`next_power_of_2(batch_size)`, cache_locs.py).
     """
     powers = (2**power for power in range(largest.bit_length()))
@@ -50,10 +50,10 @@ def batch_sizes(largest: int) -> tuple[int, ...]:
 
 def warm_up_requests(largest: Mapping[Arm, int], *, vocabulary: int, context: int) -> Iterator[Together]:
     """
-    Yield the requests, a few at a time: each setting alone, then together with others.
+    Yield groups of warm-up requests: each setting alone, then combined with others.
 
     Args:
-        largest: Arms to warm up, and the number of requests at which each runs at most.
+        largest: Arms to warm up, with the largest number of requests at which each runs.
         vocabulary: Number of tokens.
         context: Maximum length of prompt and response.
     """

@@ -1,4 +1,4 @@
-"""Runs the requests of a warm-up on a started engine."""
+"""Runs the warm-up requests on a started engine."""
 
 import asyncio
 import time
@@ -22,12 +22,12 @@ WARM_UP_S = 900.0
 
 async def warm_up(engine: Engine, link: WorkerEnd, info: EngineInfo, largest: Mapping[Arm, int]) -> None:
     """
-    Send requests that use whatever is compiled at first use; nothing of it is rewarded, captured or drafted from.
+    Send requests that use everything that is compiled on first use. They are not rewarded, captured or indexed.
 
-    `largest` has the arms, and the number of requests at which each runs at most.
+    `largest` maps arms to the largest number of requests at which each runs.
 
     Raises:
-        EngineError: The engine failed on one, or was not done in time.
+        EngineError: A request failed, or the warm-up timed out.
     """
     began_s, before = time.perf_counter(), link.pulse.compiled
     link.send(Warming(on=True))

@@ -1,1 +1,1 @@
-"""Arms inside the engine: their state, the choice per round, the trace of rounds."""
+"""Arms inside the engine: their states, the choice per round, and the trace of rounds."""

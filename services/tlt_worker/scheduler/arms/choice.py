@@ -8,14 +8,14 @@ from tlt_common.domain.ids import DrafterVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmChoice:
-    """Made when the round is launched; its reward is recorded when the round is processed."""
+    """The arm chosen when a round is launched. Its reward is recorded when the round is processed."""
 
     arm: Arm
     drafted: int | None
-    """Draft tokens found for all requests; None: as many as the arm drafts."""
+    """Draft tokens found for all requests; None if the arm drafts a fixed number."""
     launched_s: float
-    """On the switch's clock."""
+    """Launch time on the switch's clock."""
     drafter_version: DrafterVersion
     """Latest drafter at launch."""
     kv_tokens: int = 0
-    """Tokens that the requests of the round have in the KV cache; 0: not counted."""
+    """Tokens of the round's requests in the KV cache; 0 if not counted."""

@@ -3,7 +3,7 @@ The arms an engine can run, and switching between them.
 
 Each arm has a state (attention backends and, on a GPU, captured CUDA graphs), built once; switching swaps the state.
 Memory for new tokens is reserved before the arm of a round is chosen, so the engine is launched with a chain that
-writes as many slots as the widest arm, and an arm's changes to SGLang's configuration apply for its round only.
+writes as many slots as the widest arm, and an arm's changes to SGLang's configuration apply during its rounds only.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ class ArmRunner(Protocol):
     """The worker whose arms are switched."""
 
     def build_state(self, arm: Arm) -> Any:
-        """Build what `arm` needs, under its settings."""
+        """Build the state that `arm` requires, under its settings."""
         ...
 
     def use(self, arm: Arm, state: Any) -> None:
@@ -37,7 +37,7 @@ class ArmStates:
     rejects: bool
     """Whether sampled drafts are verified by rejection sampling."""
     current: Arm | None = None
-    """None until the first round: the shape the engine was launched with is not an arm."""
+    """The current arm; None before the first round, since the launch shape is not an arm."""
     _states: dict[Arm, Any] = field(default_factory=dict)
 
     def build(self) -> None:
@@ -59,11 +59,11 @@ class ArmStates:
         raise ConfigError(f"unknown arm {name!r}; accepted: {[arm.name for arm in self._states]}")
 
     def number(self, arm: Arm) -> int:
-        """Return the number by which all ranks know an arm."""
+        """Return the number that identifies an arm on all ranks."""
         return list(self._states).index(arm)
 
     def numbered(self, number: int) -> Arm:
-        """Return the arm of a number."""
+        """Return the arm with this number."""
         return list(self._states)[number]
 
     @contextmanager

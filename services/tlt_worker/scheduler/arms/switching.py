@@ -1,10 +1,10 @@
 """
-The arm of each round, and its reward.
+Chooses the arm of each round and records its reward.
 
 The bandit chooses among the arms that can run: learned arms once a drafter is loaded, and only arms whose workspace
-fits. Speculation stays off for requests that decline it or need it off, and an arm can be forced. A reward counts the
-whole round as seen by the scheduler: draft, verify and draft-extend. If too few drafts are found another arm runs, and
-the reward is attributed to that arm.
+fits. Speculation stays off for requests that disable it or cannot be drafted for, and an arm can be forced. A reward
+counts the whole round as seen by the scheduler: draft, verify and draft-extend. If too few drafts are found another arm
+runs, and the reward is attributed to that arm.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,18 +44,18 @@ class ArmSwitching:
     """File that rounds are written to; None: rounds are not traced."""
     drafter_version: DrafterVersion = DrafterVersion(0)
     has_drafter: bool = False
-    """Whether a drafter has been loaded; version 0 is the head of the target's checkpoint."""
+    """Whether a drafter has been loaded. Version 0 is the head of the target's checkpoint."""
     policy_changes: int = 0
     index_bytes: Callable[[], int] = int
     """Memory held by draft sources, for reports."""
     forced: Sequence[Arm] = ()
-    """Arms to run in turn, one round each, instead of the bandit's choice; off replaces an arm that cannot run."""
+    """Arms to run in turn, one round each, instead of the bandit's choice. Off replaces arms that cannot run."""
     warms: bool = False
-    """Whether the engine warms up: arms run without a drafter or found drafts, and rounds are not recorded."""
+    """Whether the engine is warming up: arms run without a drafter or found drafts, and rounds are not recorded."""
     recomputed_tokens: int = 0
     """Tokens since the last report; see `RoundReport`. Counted by the worker."""
     caught_up_tokens: int = 0
-    """Same."""
+    """Tokens since the last report, as `recomputed_tokens`."""
     prefilled_tokens: int = 0
     prefill_s: float = 0.0
     _turn: int = 0
@@ -68,13 +68,13 @@ class ArmSwitching:
         self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None, kv_tokens: int = 0
     ) -> ArmChoice:
         """
-        Choose the arm of a round that starts now.
+        Choose the arm of a round that is about to start.
 
         Args:
             batch: Number of running requests.
             blocked: Whether drafts are not allowed in this round.
-            find: Looks up the drafts of an arm and returns their number over all requests; called for arms that find
-                their drafts. None: all drafts count as found.
+            find: Looks up an arm's drafts and returns their number over all requests; called for arms that find their
+                drafts. None counts all drafts as found.
             kv_tokens: Tokens of the requests in the KV cache.
         """
         launched_s = self.clock()  # the lookup is part of the round
@@ -94,7 +94,7 @@ class ArmSwitching:
         )
 
     def followed(self, arm: Arm) -> ArmChoice:
-        """Return the choice of rank 0 as the other ranks know it: it earns no reward there."""
+        """Return rank 0's choice as the other ranks know it, which earns no reward there."""
         return ArmChoice(arm=arm, drafted=None, launched_s=self.clock(), drafter_version=self.drafter_version)
 
     def allowed(self, batch: int) -> tuple[Arm, ...]:
@@ -102,7 +102,7 @@ class ArmSwitching:
         return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))
 
     def drafter_pays(self, batch: int) -> bool:
-        """Whether an arm that needs the drafter is likely to run soon with `batch` requests, as far as is known."""
+        """Whether, from what is known, an arm that needs the drafter is likely to run soon with `batch` requests."""
         return bool(self.forced) or self.bandit.drafter_pays(batch)
 
     def complete(self, done: ArmChoice, accepted: Sequence[int]) -> None:
@@ -128,7 +128,7 @@ class ArmSwitching:
             self.flush()
 
     def prefilled(self, tokens: int, launched_s: float) -> None:
-        """Record a round that computed tokens of prompts. Its time runs as in `complete`."""
+        """Record a round that ran prefill. Its duration is measured as in `complete`."""
         begun_s = max(launched_s, self._completed_s)
         elapsed_s = self.round_ended() - begun_s
         if not self.warms and tokens > 0:
@@ -136,7 +136,7 @@ class ArmSwitching:
             self.prefill_s += max(0.0, elapsed_s)
 
     def round_ended(self) -> float:
-        """Record that a round of any kind has run; return the time. What runs next is not charged with its time."""
+        """Record that a round of any kind has run; return the time. The next round is not charged for it."""
         self._completed_s = self.clock()
         return self._completed_s
 
@@ -175,7 +175,7 @@ class ArmSwitching:
         self.bandit.policy_changed()
 
     def merge(self, posterior: Posterior) -> None:
-        """Merge the fleet's posterior; if it is for another drafter, only for arms that do not use one."""
+        """Merge the fleet's posterior. If it belongs to another drafter, merge only the arms that do not use one."""
         if posterior.drafter_version != self.drafter_version:
             unlearned = {arm.name for arm in self.bandit.arms if not arm.needs_drafter}
             posterior = replace(posterior, arms=tuple(arm for arm in posterior.arms if arm.arm in unlearned))
@@ -202,7 +202,7 @@ class ArmSwitching:
         return self.bandit.choose(batch, self.allowed(batch))
 
     def _stand_in(self, batch: int) -> Arm:
-        """Return the arm for a round in which too few drafts were found; off if the arm was forced."""
+        """Return the arm for a round with too few found drafts; off if the arm was forced."""
         if self.forced:
             return OFF
         others = tuple(arm for arm in self.allowed(batch) if not arm.finds_drafts)

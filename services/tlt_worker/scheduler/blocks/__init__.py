@@ -1,1 +1,1 @@
-"""Drafts of a block drafter: its pass, and the context it reads."""
+"""Block drafting: the drafter's pass and the context that it reads."""

@@ -1,7 +1,7 @@
 """
-Completion of a block drafter's cache from the backlog. Imported inside SGLang's processes only.
+Completes a block drafter's cache from the backlog. Imported inside SGLang's processes only.
 
-Its context is not computed by its layers but projected from the target's states, each position by itself.
+The drafter's context is not computed by its layers but projected from the target's states, position by position.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tlt_worker.scheduler.sent import sent
 
 
 class ContextCompletion(CacheCompletion):
-    """Projects the states of skipped positions."""
+    """Projects the hidden states of skipped positions."""
 
     def _pass(self, batch: Any, parts: list[Stretch]) -> None:
         rows = [batch.reqs[one.place].kv.req_pool_idx for one in parts]
@@ -37,6 +37,6 @@ class ContextCompletion(CacheCompletion):
 
 
 def positions_of(parts: Sequence[Stretch], device: Any) -> Tensor:
-    """Return the positions of stretches one after the other, int64."""
+    """Return the concatenated positions of stretches, int64."""
     found = np.concatenate([np.arange(one.start, one.end) for one in parts])
     return sent(found.tolist(), device, torch.int64)

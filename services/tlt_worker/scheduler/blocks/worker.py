@@ -1,13 +1,13 @@
 """
-A draft worker whose drafter drafts a block per pass. Imported by the plug-in only, inside SGLang's processes.
+A draft worker that drafts a block per pass. Imported by the plug-in only, inside SGLang's processes.
 
-A round's block is one pass over each request's last token and mask tokens. Nothing is left of it for the next round, so
-that the draft input of a request is empty after every round, as after rounds without the drafter. Instead of a
-draft-extend, the target's states at the verified positions are projected into the drafter's cache; what is projected at
-positions whose tokens were refused is overwritten before it is read, as in the target's cache.
+A round's block is one pass over each request's last token and mask tokens. It leaves no state for the next round, so
+that a request's draft input is empty after every round, as after rounds without the drafter. Instead of a draft-extend,
+the target's states at the verified positions are projected into the drafter's cache; entries of rejected tokens are
+overwritten before they are read, as in the target's cache.
 
-Every arm runs the drafter's own block and takes its first drafts, as many as the arm verifies: they are those of a
-longer arm, and the head, which costs the most, computes no others. How many are verified is known before the round.
+Every arm runs the drafter's own block and takes as many of its first drafts as it verifies. They equal those of a
+longer arm, and the head, which costs the most, computes no others. Their number is known before the round.
 
 Written against SGLang 0.5.23: `speculative/dspark_components/dspark_draft.py`, whose pass this is.
 
@@ -37,10 +37,10 @@ from tlt_worker.scheduler.models.block import TltDFlash, TltDSpark
 
 @dataclass
 class BlockQueries(DFlashVerifyInput):  # type: ignore[misc] # SGLang is untyped
-    """What attention has to know of a block."""
+    """Properties of a block that attention requires."""
 
     tree_topk: int = 1
-    """The backend of CPUs asks for it."""
+    """Read by the CPU's backend."""
 
 
 class TltBlockWorker(TltDraftWorker):
@@ -72,7 +72,7 @@ class TltBlockWorker(TltDraftWorker):
         self.draft_runner.spec_algorithm = SpeculativeAlgorithm.DFLASH
 
     def init_attention_backend(self) -> None:
-        """Build the attention backend of the pass, for an arm that runs it. Prompts have no pass of the drafter."""
+        """Build the attention backend of the pass for an arm that runs it. Prompts have no drafter pass."""
         self.draft_attn_backend = self.draft_extend_attn_backend = None
         if self.building is not None and self.building.is_block:
             # It reads the width of a pass from the configuration, once.
@@ -101,7 +101,7 @@ class TltBlockWorker(TltDraftWorker):
         return self._to_verify(batch, *self._block(batch))
 
     def _block(self, batch: Any) -> tuple[Tensor, Tensor | None]:
-        """Return the round's drafts [B, N] and, for sampled ones, what each was drawn from [B, N, V]."""
+        """Return the round's drafts [B, N] and, for sampled ones, the distributions they were drawn from [B, N, V]."""
         model, count = self.model, self.speculative_num_steps
         hidden_BNH = self._states(batch)[:, model.first_query : model.first_query + count]
         logits_BNV = model.draft_logits(hidden_BNH)
@@ -158,7 +158,10 @@ class TltBlockWorker(TltDraftWorker):
         return hidden_TH.view(count, queries, -1)
 
     def _drawn(self, batch: Any, logits_BNV: Tensor, *, first: int) -> tuple[Tensor, Tensor | None]:
-        """Draw drafts [B, N] from number `first` of the block on, and return what each was drawn from."""
+        """
+        Draw drafts [B, N], starting with number `first` of the block, and return the distributions they were drawn
+        from.
+        """
         info, (count, drafts) = batch.sampling_info, logits_BNV.shape[:2]
         if not get_spec().speculative_use_rejection_sampling or info.is_all_greedy:
             return logits_BNV.argmax(-1), None

@@ -1,11 +1,11 @@
 """
-Hidden states the drafter has not processed, stored by cache slot so that its KV cache can be completed.
+Hidden states that the drafter has not processed, stored by cache slot until its KV cache is completed.
 
 The drafter has its own KV cache with the target's slots. Rounds without the drafter write the target's part only, and
 drafting from a cache with holes costs acceptance (never correctness). The target's hidden states, which are computed
-anyway, are therefore stored with their slots, and one draft pass over them completes what is read next. They are stored
-by slot, not by request, since slots outlive requests: a prompt with a prefix-cache hit on an earlier response finds the
-states that are missing there.
+anyway, are therefore stored with their slots, and one draft pass over them completes the entries to be read next. They
+are stored by slot rather than request, since slots outlive requests: a prompt with a prefix-cache hit on an earlier
+response finds its missing states.
 
 Shapes: K new rows, W stored rows, S slots, H hidden size, B requests, L positions.
 """
@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
 @dataclass(slots=True, kw_only=True)
 class Backlog:
     """
-    States by slot, each with the token that follows it. Beyond `limit_bytes` the newest replace the oldest.
+    Hidden states by slot, each with the token that follows it. Beyond `limit_bytes`, new states replace the oldest.
 
     Rows are numbered consecutively; row n is stored at n modulo W while it is among the last W.
     """
@@ -40,7 +40,7 @@ class Backlog:
     """Slots of the cache, S. The value S itself means no slot."""
     limit_bytes: int
     max_rows: int = 0
-    """Rows that fit; 0 before the first were stored."""
+    """Maximum number of rows; 0 before the first row is stored."""
     _next: int = 0
     _hidden: Tensor | None = field(default=None, repr=False)
     """[W, H]"""
@@ -110,7 +110,7 @@ class Backlog:
 
 def wanted(spans: list[Stretch], kept_BL: Tensor, length_B: Tensor) -> tuple[list[Stretch], list[int]]:
     """
-    Return the positions of spans that are stored, and the length of each request. Waits for the device once.
+    Return the stored positions within spans, and the length of each request. Waits for the device once.
 
     Args:
         spans: One per request; its end may lie beyond the request's.

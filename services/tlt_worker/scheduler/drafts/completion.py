@@ -1,8 +1,8 @@
 """
-Completion of the drafter's cache from the backlog. Imported inside SGLang's processes only.
+Completes the drafter's cache from the backlog. Imported inside SGLang's processes only.
 
 Written against SGLang 0.5.23: a draft pass as in `EagleDraftWorker._draft_extend_for_prefill`. A drafter has one layer,
-so what it writes at a position depends on that position alone, and holes can be filled in any order.
+so its entry at a position depends on that position alone, and holes can be filled in any order.
 
 Shapes: G stretches of a pass, K positions of one, P requests, V vocabulary, H hidden size, B requests to complete, L
 positions.
@@ -40,14 +40,15 @@ class CacheCompletion:
     slot_table: Tensor
     """Cache slot of each position of each request row."""
     max_requests: int
-    """Request slots: attention and graphs of a pass have room for as many stretches."""
+    """Number of request slots, which bounds the stretches per pass in attention and graphs."""
     _count: int = 0
 
     def fill(self, batch: Any, spans: list[Stretch]) -> None:
         """
-        Complete the drafter's cache at these positions, all of which the target has computed. Does not wait.
+        Complete the drafter's cache at these positions, all of which the target has computed. Does not wait for the
+        device.
 
-        Positions without stored states are computed, too, and dropped: only the device knows which those are.
+        Positions without stored states are computed and dropped, since only the device knows which they are.
         """
         if self.backlog:
             for group in passes(spans, max_tokens=PASS_TOKENS, max_stretches=self.max_requests):
@@ -55,14 +56,14 @@ class CacheCompletion:
 
     def run(self, batch: Any, spans: list[Stretch], length_B: Tensor, use_ends: UseEnds | None = None) -> None:
         """
-        Complete the drafter's cache where something is stored for it. Waits for the device once.
+        Complete the drafter's cache where states are stored. Waits for the device once.
 
         Args:
-            batch: SGLang's.
-            spans: Where to look, one per request, whose end may be beyond the request's.
+            batch: SGLang's batch.
+            spans: Positions to search, one span per request, which may end beyond the request.
             length_B: Positions of these requests.
-            use_ends: Called with the drafter's output for requests whose last position was processed, a pass at a time:
-                all passes may return it in the same memory.
+            use_ends: Called with the drafter's output for requests whose last position was processed, one pass at a
+                time, since passes may reuse the same memory.
         """
         if not spans or not self.backlog:
             return
@@ -82,7 +83,7 @@ class CacheCompletion:
                 use_ends(ends, output.next_token_logits[first:], output.hidden_states[first:])
 
     def take_count(self) -> int:
-        """Return the number of states processed by the drafter since the last call."""
+        """Return the number of states that the drafter processed since the last call."""
         count, self._count = self._count, 0
         return count
 

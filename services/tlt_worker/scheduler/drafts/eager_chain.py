@@ -1,14 +1,15 @@
 """
-An EAGLE drafter's passes on a CPU, which has no graphs. Imported inside SGLang's processes only.
+Passes of an EAGLE drafter on a CPU, which has no graphs. Imported inside SGLang's processes only.
 
 A pass of a one-layer drafter is a dozen small operators, but as a pass of SGLang's model runner its batch objects,
-attention metadata and modules take four times as long as these. On a GPU a CUDA graph leaves only the operators; here
-this does, for drafters of one plain layer. Others, and contexts that need much memory, take SGLang's passes.
+attention metadata and modules take four times as long as these. A CUDA graph removes that overhead on a GPU. This class
+does so on a CPU, for drafters of one plain layer. Other drafters, and contexts that need much memory, use SGLang's
+passes.
 
-Besides, it leaves out what nobody reads. A step's keys and values are overwritten by the round's draft-extend, so they
-are not written to the cache: the context is gathered once per round, in float32, whose kernel for a single query is the
-faster one, and the steps append to it. Of what a draft-extend computes, all tokens of a round need keys and values, but
-only the last one that was accepted needs a state.
+It also omits unused results. A step's keys and values are overwritten by the round's draft-extend, so they are not
+written to the cache: the context is gathered once per round, in float32, whose kernel for a single query is the faster
+one, and the steps append to it. In a draft-extend, all tokens of a round need keys and values, but only the last
+accepted one needs a state.
 
 Written against SGLang 0.5.23: `models/llama_eagle.py`, `models/llama.py`. Shapes: B requests, M tokens (of a step, one
 for each request; of a draft-extend, all that were verified), L positions of the longest context, K drafts, H query
@@ -46,11 +47,11 @@ class EagerChain:
     slot_table: Tensor
     """[requests, context]: the cache slot of each position."""
     _rooms: dict[str, Tensor] = field(default_factory=dict)
-    """Memory that rounds reuse: what is allocated anew is mapped anew."""
+    """Buffers reused across rounds: new allocations would have to be mapped by the kernel each time."""
 
     @classmethod
     def of(cls, runner: Any, slot_table: Tensor) -> "EagerChain | None":
-        """Return the chain of a draft model that it knows, None for others and on other devices."""
+        """Return the chain of a supported draft model on a CPU; None for others."""
         model, pool = runner.model, runner.token_to_kv_pool
         if form_of(slot_table) is not Form.FEW or get_parallel().tp_size > 1 or not _is_plain(model):
             return None
@@ -67,9 +68,9 @@ class EagerChain:
 
     def draft(self, batch: Any, steps: int, *, samples: bool) -> tuple[Tensor, Tensor | None]:
         """
-        Return the drafts [B, K] and, if they are samples, their distributions [B, K, V].
+        Return the drafts [B, K] and, if they are sampled, their distributions [B, K, V].
 
-        The first one is that of the batch's draft input.
+        The first draft is taken from the batch's draft input.
         """
         start, info = batch.spec_info, batch.sampling_info
         tokens, probs = [start.topk_index[:, :1].to(torch.int64)], [start.draft_probs]
@@ -119,7 +120,7 @@ class EagerChain:
         return heads
 
     def _projected(self, token_M: Tensor, hidden_ME: Tensor, turns: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return queries, keys and values [M, H + 2 G, D] with positions in them, and the layer's input [M, E]."""
+        """Return rotated queries, keys and values [M, H + 2 G, D], and the layer's input [M, E]."""
         inner = self.model.model
         attention = inner.layers[0].self_attn
         input_ME = inner.fc(torch.cat((functional.embedding(token_M, inner.embed_tokens.weight), hidden_ME), -1))
@@ -132,7 +133,7 @@ class EagerChain:
         return made_MXD, input_ME
 
     def _rest(self, input_BE: Tensor, context: "_Context", queries_BHD: Tensor) -> Tensor:
-        """Return the layer's output [B, E], from attention on."""
+        """Return the layer's output [B, E], given attention's."""
         layer = self.model.model.layers[0]
         attention, norm = layer.self_attn, layer.post_attention_layernorm
         attended_BE = context.attended(queries_BHD, attention.attn.scaling).to(input_BE.dtype)
@@ -154,7 +155,7 @@ class EagerChain:
         return logits_BV[:, : self.model.config.vocab_size].float()
 
     def _context(self, rows_B: Tensor, lengths_B: Tensor, steps: int) -> "_Context":
-        """Gather the keys and values of each request's sequence, with room for those of some steps."""
+        """Gather the keys and values of each request's sequence, with room for those of the steps."""
         batch, longest, ends = len(rows_B), int(lengths_B.max()), lengths_B.view(-1, 1)
         order_L = torch.arange(longest)
         is_past_BL = order_L >= ends
@@ -172,7 +173,7 @@ class EagerChain:
         )
 
     def _gathered(self, name: str, buffer_SGD: Tensor, slots_BL: Tensor, steps: int) -> Tensor:
-        """Return the cached rows [B, L + K, G, D] in float32; the last K are not written yet."""
+        """Return the cached rows [B, L + K, G, D] in float32. The last K are not written yet."""
         batch, longest = slots_BL.shape
         inner = buffer_SGD.shape[1:]
         rows = self._room("rows", (batch * longest, *inner), buffer_SGD.dtype)
@@ -191,15 +192,15 @@ class EagerChain:
 
 @dataclass(slots=True, kw_only=True)
 class _Context:
-    """Keys and values of a round's requests, with positions already in them: their order does not matter."""
+    """Keys and values of a round's requests. They are already rotated, so their order does not matter."""
 
     keys: Tensor
-    """[B, L + K, G, D]: each request's sequence, and the steps'. Float32, as `values`."""
+    """[B, L + K, G, D]: each request's sequence, followed by the steps'. Float32, as `values`."""
     values: Tensor
     mask: Tensor | None
-    """[B, 1, 1, L + K]: -inf beyond a sequence's end; None if all end alike."""
+    """[B, 1, 1, L + K]: -inf beyond a sequence's end; None if all have the same length."""
     used: int
-    """Columns that are written."""
+    """Number of written columns."""
 
     def append(self, made_BXD: Tensor) -> None:
         """Append keys and values [B, 2 G, D] of one token of each request."""
@@ -209,7 +210,7 @@ class _Context:
         self.used += 1
 
     def attended(self, queries_BHD: Tensor, scale: float) -> Tensor:
-        """Return what each query attends to, [B, H * D], float32: all that is written."""
+        """Return the attention output [B, H * D] of each query over all written columns, float32."""
         batch, heads, size = queries_BHD.shape
         groups = self.keys.shape[2]
         found_BGXD = functional.scaled_dot_product_attention(
@@ -227,7 +228,7 @@ def _linear(module: Any, input_BE: Tensor) -> Tensor:
 
 
 def _is_plain(model: Any) -> bool:
-    """Whether a draft model is an EAGLE model of one Llama layer, with nothing that `EagerChain` leaves out."""
+    """Whether a draft model is an EAGLE model of one Llama layer with only the features that `EagerChain` supports."""
     if not isinstance(model, LlamaForCausalLMEagle) or len(model.model.layers) != 1:
         return False
     layer = model.model.layers[0]

@@ -1,7 +1,7 @@
 """
 Chooses the tokens that a reduced head covers: those that this engine's responses use. Rank 0 chooses for all ranks.
 
-The distribution of responses does not depend on the choice, which costs a copy of rows: it is made early and often.
+The choice does not affect the distribution of responses and only costs a copy of rows, so it is made early and often.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ LOST_COVERAGE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class HeadTokensChosen:
-    """Tokens that the head of each rank covers from now on."""
+    """The tokens that each rank's head covers from now on."""
 
     tokens: Sequence[Sequence[int]]
 
@@ -52,18 +52,18 @@ class HeadTokens:
 
     @property
     def tokens(self) -> list[list[int]]:
-        """The tokens that the head of each rank covers."""
+        """The tokens that each rank's head covers."""
         return [(mine + begin).tolist() for mine, begin in zip(self._chosen, self._begins, strict=False)]
 
     @property
     def coverage(self) -> float:
-        """Share of what was said that the chosen tokens cover."""
+        """Share of response tokens that the chosen tokens cover."""
         total = sum(counts.total for counts in self._counts)
         found = zip(self._counts, self._chosen, strict=True)
         return sum(counts.total * counts.coverage(mine) for counts, mine in found) / total if total else 1.0
 
     def said(self, token_ids: Iterable[int]) -> None:
-        """Count tokens of a response."""
+        """Count the tokens of a response."""
         ids: Tokens = np.fromiter(token_ids, dtype=np.int64)
         self._said += len(ids)
         places = np.searchsorted(self._begins, ids, side="right") - 1
@@ -72,7 +72,7 @@ class HeadTokens:
                 counts.add(ids[places == rank] - self._begins[rank])
 
     def choose(self) -> list[HeadTokensChosen]:
-        """Return the tokens to cover from now on, if they are others than before."""
+        """Return the tokens to cover from now on, or None if they are unchanged."""
         if self._said < self._due:
             return []
         self._due = self._said + min(self._said, EVERY_TOKENS)
@@ -86,7 +86,7 @@ class HeadTokens:
 
 
 def head_tokens_of(drafter: Any) -> HeadTokens | None:
-    """Return the tokens that SGLang's model of a drafter covers from now on; None: its head is not reduced."""
+    """Return the tokens that SGLang's model of a drafter covers, or None if its head is not reduced."""
     if not getattr(drafter, "is_reduced", False):
         return None
     shard = drafter.target_head.shape[0]

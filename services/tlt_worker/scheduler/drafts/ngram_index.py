@@ -1,7 +1,8 @@
 """
-Drafts by retrieval: what followed the last tokens earlier, in the same response or in another to the same prompt.
+Drafts by retrieval: the continuation of an earlier occurrence of the last tokens, in the same response or in another
+one to the same prompt.
 
-Responses to one prompt repeat each other and themselves, so such drafts are often accepted, and they need no model
+Responses to one prompt repeat each other and themselves, so such drafts are often accepted, and they take no model
 pass. For a few lengths, every text stores where each run of that many tokens last occurred: a new token costs one
 dictionary entry per length, and a lookup one access per length and text. Texts are grouped by prompt. Memory is bounded
 in bytes; the least recently used group is evicted first. Pure: the same calls return the same drafts.
@@ -72,7 +73,7 @@ class IndexedText:
         return end if end is not None and self.tokens[end - len(run) : end] == run else None
 
     def _learn(self) -> None:
-        """Index all runs that are followed by a token; the run at the very end is not yet."""
+        """Index all runs that are followed by a token. The run at the end is not yet."""
         tokens, after, longest = self.tokens, self._after, LENGTHS[0]
         for end in range(max(self._learned, LENGTHS[-1]), len(tokens)):
             run = tuple(tokens[max(0, end - longest) : end])
@@ -109,19 +110,19 @@ class _Group:
 @dataclass(slots=True)
 class _Request:
     prompt: bytes
-    """Key of its group."""
+    """Key of the request's group."""
     head: int
     """Number of the prompt's last tokens that its text starts with."""
     count: int = 0
-    """Response tokens added so far; the text may have lost the first of them."""
+    """Number of response tokens added so far. The text may have lost the first ones."""
 
 
 class NgramIndex:
     """
     Texts of running and finished requests, and drafts from them.
 
-    A request begins with its prompt, grows, and finishes. If it ends unnoticed, its text stays until its group is the
-    least recently used one.
+    A request begins with its prompt, grows, and finishes. If its end is never reported, its text stays until its group
+    is evicted.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -132,12 +133,16 @@ class NgramIndex:
         self.size_bytes = 0
 
     def length(self, request: str) -> int | None:
-        """Return the number of its response tokens in the index; None if it has not begun."""
+        """Return the number of a request's response tokens in the index; None if it has not begun."""
         known = self._requests.get(request)
         return None if known is None else known.count
 
     def begin(self, request: str, prompt: Sequence[int], cache_key: str = "") -> None:
-        """Add a request, whose drafts come from requests with the same cache key. One that is present starts over."""
+        """
+        Add a request, whose drafts come from requests with the same cache key.
+
+        A request that is present starts over.
+        """
         self.forget(request)
         key = blake2b(array("i", prompt).tobytes(), digest_size=16, key=cache_key.encode()).digest()
         if len(self._requests) >= MAX_REQUESTS:
@@ -206,7 +211,7 @@ class NgramIndex:
         return group
 
     def _text(self, request: str, known: _Request) -> IndexedText:
-        """Return a request's text; if its group was evicted, an empty one."""
+        """Return a request's text, or an empty one if its group was evicted."""
         group = self._use(known.prompt)
         if (text := group.running.get(request)) is None:
             text = group.running[request] = IndexedText()

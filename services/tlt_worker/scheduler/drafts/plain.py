@@ -1,8 +1,8 @@
 """
-A round without drafts as plain decoding. Imported inside SGLang's processes only.
+Runs rounds without drafts as plain decoding. Imported inside SGLang's processes only.
 
-SGLang runs such a round of an EAGLE engine as the verification of a one-node tree: several times the kernels for the
-same token, which is what a round of one request takes time for. Here the target decodes, with the CUDA graphs of plain
+SGLang runs such a round of an EAGLE engine as the verification of a one-node tree. That takes several times as many
+kernels, whose launches dominate a round of one request. Here the target decodes, with the CUDA graphs of plain
 decoding, SGLang's plain sampler draws the token, with all its settings, and the result is converted to that of a
 verification. Written against SGLang 0.5.23: `speculative/eagle_worker_common.py`.
 """

@@ -1,8 +1,8 @@
 """
-What a round leaves for the next one, with overlapped scheduling. Used inside SGLang's processes only.
+State that a round passes to the next one with overlapped scheduling. Used inside SGLang's processes only.
 
 SGLang keeps proposals (tokens, states and a distribution over the vocabulary) in buffers by request, and gathers them
-before every round. Which arm a round runs is decided later, and off needs the last token alone.
+before every round. A round's arm is chosen later, and off needs the last token only.
 
 Written against SGLang 0.5.23: `managers/overlap_utils.py`.
 """
@@ -15,7 +15,7 @@ _GATHER = "tlt_gather"
 
 
 def gather_tokens(original: Callable[..., None], self: Any, batch: Any) -> None:
-    """Wrap `FutureMap._resolve_spec_extras`: gather each request's last token, and the rest if the round drafts."""
+    """Wrap `FutureMap._resolve_spec_extras`: gather each request's last token, and proposals if the round drafts."""
     draft_input = batch.spec_info
     if draft_input is None or not len(draft_input.future_indices):
         original(self, batch)
@@ -25,7 +25,7 @@ def gather_tokens(original: Callable[..., None], self: Any, batch: Any) -> None:
 
 
 def gather_proposals(draft_input: Any) -> None:
-    """Gather what the drafter starts from into the draft input of a round that drafts with it."""
+    """Gather the drafter's inputs into the draft input of a round that drafts with it."""
     gather = getattr(draft_input, _GATHER, None)
     if gather is not None:
         delattr(draft_input, _GATHER)

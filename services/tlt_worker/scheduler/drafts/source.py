@@ -13,7 +13,7 @@ Found = list[list[int]]
 
 class DraftSource(Protocol):
     """
-    Drafts of one kind of arm, found before the round and passed to verification without a pass of the drafter.
+    Drafts of one kind of arm, found before the round and verified without a drafter pass.
 
     Batches and results are SGLang's. Rank 0 of a tensor-parallel group looks drafts up; `found` is then broadcast.
     """

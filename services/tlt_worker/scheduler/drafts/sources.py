@@ -1,4 +1,4 @@
-"""Draft sources of one engine's arms."""
+"""Draft sources of an engine's arms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Sources:
     @classmethod
     def of(cls, settings: LinkSettings, *, leads: bool) -> Self:
         """
-        Make the sources that the arms of `settings` need; `leads`: this rank looks drafts up for all ranks.
+        Create the sources that the arms of `settings` need. `leads` means that this rank looks up drafts for all ranks.
 
         Raises:
             ValueError: A kind of arm finds its drafts, but has no registered source.
@@ -35,7 +35,7 @@ class Sources:
         return sum(source.size_bytes for source in self.by_kind.values())
 
     def source(self, arm: Arm) -> DraftSource | None:
-        """Return the draft source of an arm; None: it uses the learned drafter or does not draft."""
+        """Return the draft source of an arm; None if it uses the learned drafter or does not draft."""
         return self.by_kind.get(arm.kind)
 
     def find(self, arm: Arm, batch: Any) -> int:
@@ -47,7 +47,7 @@ class Sources:
         return source.found if (source := self.source(arm)) is not None else []
 
     def agree(self, arm: Arm, found: Found) -> None:
-        """Use `found`, the drafts rank 0 found, in the next round."""
+        """Use `found`, the drafts that rank 0 found, in the next round."""
         if (source := self.source(arm)) is not None:
             source.found = found
 

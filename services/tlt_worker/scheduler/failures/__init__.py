@@ -1,1 +1,1 @@
-"""Keeps a failure inside SGLang's scheduler to the requests it concerns."""
+"""Limits a failure inside SGLang's scheduler to the requests that it concerns."""

@@ -1,9 +1,9 @@
 """
-Recovery from an exception between two rounds, while SGLang updates its batches and plans the next one.
+Recovers from an exception between two rounds, while SGLang updates its batches and plans the next one.
 
 Such an exception leaves batches half-updated: merged without their tensors, or short of a request that was just
-retracted. So all requests are retracted and no batch is kept; what a request is, its tokens and its KV cache, is in the
-request alone. With nothing retracted left, the KV cache must be whole, and that is checked.
+retracted. All requests are therefore retracted and no batch is kept; a request alone holds its tokens and KV cache.
+After the retraction, the KV cache must be whole, which is checked.
 
 Written against SGLang 0.5.23: `Scheduler.get_next_batch_to_run`, which calls `get_new_batch_prefill` (contained in
 `containment`), `process_pending_chunked_abort`, `stash_chunked_request` and `update_running_batch`.
@@ -43,16 +43,16 @@ def live_requests(scheduler: Any, running_batch: Any, last_batch: Any) -> list[A
 
 def retract_everything(scheduler: Any, reqs: Iterable[Any], names: list[str], error: Exception) -> None:
     """
-    Retract those of `reqs` that have started, end those found to be the cause among `names`, and queue the others.
+    Retract the started requests of `reqs`, end those of `names` found to be the cause, and queue the others.
 
     Args:
         scheduler: SGLang's scheduler. It has no batch afterwards.
-        reqs: All requests that had started, or were waiting, before the exception.
-        names: Ids of those that may be the cause; may be empty.
+        reqs: All requests that had started or were waiting before the exception.
+        names: Ids of possible causes; may be empty.
         error: What was raised.
 
     Raises:
-        UnrecoverableError: Parts of the KV cache belong to nobody, or to two.
+        UnrecoverableError: Parts of the KV cache have no owner, or two.
     """
     from sglang.srt.managers.schedule_batch import ScheduleBatch
 
@@ -72,7 +72,7 @@ def retract_everything(scheduler: Any, reqs: Iterable[Any], names: list[str], er
 
 
 def _require_whole_cache(scheduler: Any) -> None:
-    """Check, as SGLang does of an idle engine, that all KV cache is free or kept for a later prompt."""
+    """Check, as SGLang does when idle, that all KV cache is free or kept for a later prompt."""
     checker = scheduler.invariant_checker
     is_leaking, messages = checker._check_all_pools(scheduler.pool_stats_observer.get_pool_stats())  # noqa: SLF001
     pool = scheduler.req_to_token_pool

@@ -1,5 +1,5 @@
 """
-Recovery of SGLang's scheduler from a round that raised an exception while prepared, run or processed.
+Recovers SGLang's scheduler from an exception while a round is prepared, run or processed.
 
 On a GPU the next round may have been launched when one fails; its result is dropped.
 
@@ -16,7 +16,7 @@ from tlt_worker.scheduler.failures.retraction import drain, names_of, nothing_to
 
 @dataclass(frozen=True, slots=True)
 class FailedRound:
-    """Takes the place of the result of a round that failed; there is nothing to process."""
+    """Replaces the result of a failed round. It has nothing to process."""
 
     delay_sample_func: None = None
     """Read by SGLang's loop."""
@@ -60,7 +60,7 @@ def process_contained(process: Callable[..., Any], self: Any, batch: Any, result
 
 
 def admit_one_suspect(original: Callable[..., Any], self: Any, running_batch: Any) -> Any:
-    """Wrap `Scheduler.get_new_batch_prefill`: suspects wait for each other, and a batch may fail to be prepared."""
+    """Wrap `Scheduler.get_new_batch_prefill`: suspects run one at a time, and preparing a batch may fail."""
     chunked = [self.chunked_req] if self.chunked_req is not None else []
     held = suspects_of(self).held_back(names_of(self.waiting_queue), names_of([*running_batch.reqs, *chunked]))
     back = [req for req in self.waiting_queue if req.rid in held]
@@ -83,7 +83,7 @@ def admit_one_suspect(original: Callable[..., Any], self: Any, running_batch: An
 
 
 def _contain(scheduler: Any, batch: Any, names: list[str], error: Exception) -> None:
-    """Retract all requests the failure concerns, end those found to be its cause, and queue the others again."""
+    """Retract all requests that the failure concerns, end those found to be its cause, and queue the others."""
     dropped = [batch, *_in_flight(scheduler)]
     planned = scheduler.cur_batch_for_debug
     if planned is not None:

@@ -1,9 +1,9 @@
 """
-Answers to SGLang's control requests whose handler raises an exception.
+Answers SGLang's control requests whose handler raises an exception.
 
-| request | what is done |
+| request | reaction |
 | --- | --- |
-| abort | completed here: what it names ends |
+| abort | completed here: the requests it names end |
 | pause | completed here: all requests are retracted |
 | continue | completed here |
 | update of weights from disk | refused; the worker loads the served weights again while generation is paused |
@@ -34,13 +34,13 @@ def contain_control(original: Callable[..., Any], self: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ContainedDispatcher:
-    """Takes the place of SGLang's dispatcher of requests to their handlers."""
+    """Replaces SGLang's dispatcher of requests to their handlers."""
 
     scheduler: Any
     dispatch: Callable[[Any], Any]
 
     def __call__(self, request: Any) -> Any:
-        """Return the answer to a request; None if it gets none."""
+        """Return the answer to a request, or None if it has none."""
         from sglang.srt.managers import io_struct
 
         scheduler, started, waiting = self.scheduler, list[Any](), list[Any]()
@@ -90,7 +90,7 @@ def _is_of_drafter(updater: Any) -> bool:
 
 
 def _abort(scheduler: Any, request: Any, started: list[Any], waiting: list[Any]) -> None:
-    """End what an abort names. An answer that has been sent already is ignored by its receiver."""
+    """End the requests that an abort names. An answer that was already sent is ignored by its receiver."""
     from sglang.srt.managers.schedule_batch import FINISH_ABORT
     from sglang.srt.managers.scheduler import _make_abort_req
 

@@ -1,5 +1,5 @@
 """
-Checks of a request at its arrival in SGLang's scheduler, and the refusal of one that cannot be prepared.
+Checks requests when they arrive in SGLang's scheduler, and refuses those that cannot be prepared.
 
 On a GPU an index outside a tensor is not an exception but ends the process. The gateway and the worker check requests
 too; this check is next to the code that relies on it.
@@ -22,11 +22,11 @@ _ERR_TYPES = {HTTPStatus.BAD_REQUEST: "BadRequestError", HTTPStatus.INTERNAL_SER
 
 def check(arrived: Any, vocabulary: int, end_ids: Collection[int]) -> None:
     """
-    Check what a round reads of a request.
+    Check the parameters of a request that a round reads.
 
     Raises:
-        InvalidRequestError: A token id is outside the vocabulary, or a parameter is out of range; or there are stop
-            strings, and the tokenizer cannot be loaded.
+        InvalidRequestError: A token id is outside the vocabulary, or a parameter is out of range; or it has stop
+            strings and the tokenizer cannot be loaded.
     """
     require_ids("prompt.token_ids", arrived.input_ids, vocabulary)
     require_ids("sampling.stop_token_ids", sorted(arrived.sampling_params.stop_token_ids or ()), vocabulary)
@@ -42,7 +42,7 @@ def check(arrived: Any, vocabulary: int, end_ids: Collection[int]) -> None:
 
 
 def refuse_what_fails(original: Callable[..., Any], self: Any, arrived: Any, **kw: Any) -> Any:
-    """Wrap `Scheduler.handle_generate_request`: a request that fails here ends alone."""
+    """Wrap `Scheduler.handle_generate_request`: a request that fails here ends without affecting others."""
     try:
         check(arrived, self.model_config.vocab_size, self.model_config.hf_eos_token_id or ())
         return original(self, arrived, **kw)

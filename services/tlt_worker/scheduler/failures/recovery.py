@@ -1,8 +1,8 @@
 """
-Decides whether an engine may go on after an exception, and does what that takes.
+Decides whether an engine can continue after an exception, and restores its state.
 
-It may not, and the process ends as without this package, if the device does not respond to a synchronisation any more,
-if not all ranks failed at the same point, or if restoring the state fails as well.
+It cannot, and the process ends as without this package, if the device no longer responds to a synchronization, if not
+all ranks failed at the same point, or if restoring the state fails, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,16 +17,16 @@ log = get_logger(__name__)
 
 
 class UnrecoverableError(Exception):
-    """The engine's state cannot be trusted any more. Nothing catches it: the process ends."""
+    """The engine's state is no longer trustworthy. Nothing catches it: the process ends."""
 
 
 @contextmanager
 def recovery(scheduler: Any, error: Exception, point: str, concerned: Iterable[str] = ()) -> Iterator[None]:
     """
-    Enter to restore the state after `error`.
+    Restore the state after `error` within the block.
 
-    Every rank must get here before one of them goes on, since ranks that run different rounds would wait for each
-    other for ever. A rank with nothing to restore never gets here, and the others end for it (`Ranks.failed_together`).
+    Every rank must get here before any continues, since ranks that run different rounds would deadlock. If a rank did
+    not fail, it never gets here, and the others end (`Ranks.failed_together`).
 
     Args:
         scheduler: SGLang's scheduler.
@@ -51,7 +51,7 @@ def recovery(scheduler: Any, error: Exception, point: str, concerned: Iterable[s
 
 @contextmanager
 def skipping(event: str, **fields: Any) -> Iterator[None]:
-    """Log an exception under `event`, and go on: nothing else depends on what is in this block."""
+    """Log an exception of the block under `event` and continue: nothing else depends on the block."""
     try:
         yield
     except Exception:

@@ -1,5 +1,5 @@
 """
-What becomes of requests that a failure concerns: they are retracted, as for a weight update, and run again.
+Retracts the requests that a failure concerns, as for a weight update, and runs them again.
 
 Their KV cache is freed, and they continue from the tokens they have. `Suspects` finds the one that is the cause.
 
@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 
 def suspects_of(scheduler: Any) -> Suspects:
-    """Return the suspects of a scheduler."""
+    """Return a scheduler's suspects."""
     suspects: Suspects = vars(scheduler).setdefault("tlt_suspects", Suspects())
     return suspects
 
@@ -28,7 +28,7 @@ def names_of(reqs: Iterable[Any]) -> list[str]:
 
 
 def drain(scheduler: Any) -> None:
-    """Process the round that is still in flight, so that its requests hold all their tokens."""
+    """Process the round in flight, so that its requests hold all their tokens."""
     queue = getattr(scheduler, "result_queue", None)
     if not queue:
         return
@@ -38,7 +38,7 @@ def drain(scheduler: Any) -> None:
 
 
 def run_again(scheduler: Any, reqs: list[Any], names: list[str], error: Exception) -> None:
-    """Retract requests; end those found to be the cause of the error among `names`, and queue the others."""
+    """Retract requests, end those of `names` found to be the cause of the error, and queue the others."""
     for req in reqs:
         _retract(scheduler, req)
     mine = {req.rid for req in reqs}
@@ -63,7 +63,7 @@ def end(scheduler: Any, req: Any, error: Exception) -> None:
 
 
 def nothing_to_run(running_batch: Any) -> Any:
-    """Return the plan of a round that does not take place."""
+    """Return the plan of an empty round."""
     from sglang.srt.managers.schedule_batch import NextBatchPlan
 
     return NextBatchPlan(batch_to_run=None, running_batch=running_batch)
@@ -89,7 +89,7 @@ def _retract(scheduler: Any, req: Any) -> None:
 
 def settle(scheduler: Any, batch: Any) -> None:
     """
-    Send what the processing finished, and take back what it began.
+    Send the outputs of finished requests, and undo incomplete processing.
 
     SGLang sends the outputs of a batch at the end of its processing. A request that ended before the failure would
     otherwise be neither sent nor run again. One that failed half-way has tokens without logprobs, and may have ended

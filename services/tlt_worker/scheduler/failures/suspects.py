@@ -1,4 +1,4 @@
-"""Finds the request of a failed batch that made it fail, by running suspects one at a time. Pure."""
+"""Finds the request that made a batch fail, by running suspects one at a time. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -13,10 +13,10 @@ PROVEN_ROUNDS = 4
 @dataclass(slots=True)
 class Suspects:
     """
-    Requests that were in a failed batch and have not proven themselves since.
+    Requests of a failed batch that have not succeeded since.
 
-    A failed batch is retracted and its requests run again, at most one suspect at a time. A batch that fails with one
-    suspect in it has found the cause: that request ends, the others continue.
+    A failed batch is retracted and its requests run again, at most one suspect at a time. If a batch with one suspect
+    fails, the suspect is the cause: it ends, and the others continue.
     """
 
     _failures: Counter[str] = field(default_factory=Counter)

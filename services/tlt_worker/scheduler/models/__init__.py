@@ -1,1 +1,1 @@
-"""Our models, which SGLang finds by architecture name (its SGLANG_EXTERNAL_MODEL_PACKAGE)."""
+"""Models of the suite, which SGLang finds by architecture name (its SGLANG_EXTERNAL_MODEL_PACKAGE)."""

@@ -49,21 +49,21 @@ class TltDFlash(TargetsHead, DFlashDraftModel):  # type: ignore[misc] # SGLang i
 
     @property
     def first_query(self) -> int:
-        """Query whose state gives the first draft."""
+        """The first query whose state gives a draft."""
         return 1
 
     def attach_shared_modules(self, *, embed_tokens: Any, lm_head: Any) -> None:
-        """Use the target's embedding, and its head or rows of it."""
+        """Use the target's embedding, and its head or rows of the head."""
         self.embed_tokens = embed_tokens
         self.use_head_of(lm_head)
 
     def forward_embed(self, input_ids: Tensor) -> Tensor:
-        """Return the embeddings of a block. Where a drafter has this, SGLang captures it with the pass."""
+        """Return the embeddings of a block. If a drafter has this method, SGLang captures it with the pass."""
         embedded: Tensor = self.embed_tokens(input_ids)
         return embedded
 
     def draft_logits(self, hidden_BNH: Tensor) -> Tensor:
-        """Return the logits [B, N, V] of drafts, with DSpark those without its Markov head."""
+        """Return the logits [B, N, V] of drafts; with DSpark, without its Markov head."""
         if self.is_reduced:
             return _spread(self, hidden_BNH)
         local_BNV = project_through_lm_head(hidden_BNH, self.lm_head)
@@ -71,7 +71,7 @@ class TltDFlash(TargetsHead, DFlashDraftModel):  # type: ignore[misc] # SGLang i
         return logits_BNV
 
     def write_context(self, states_TKH: Tensor, positions_T: Tensor, slots_T: Tensor, pool: Any) -> None:
-        """Write the keys and values of context positions, [T, K * H] states of the target, to cache slots."""
+        """Project [T, K * H] states of the target at context positions, and write keys and values to cache slots."""
         context_TH = self.project_target_hidden(states_TKH)
         for layer in self.layers:
             attention = layer.self_attn
@@ -105,7 +105,10 @@ class TltDSpark(TargetsHead, DSparkDraftModel):  # type: ignore[misc] # SGLang i
         return 0 if self.sample_from_anchor else 1
 
     def attach_shared_modules(self, *, embed_tokens: Any, lm_head: Any) -> None:
-        """Likewise. Its Markov head stays whole: it is the drafter's own."""
+        """
+        Use the target's embedding, and its head or rows of the head. The Markov head is the drafter's own and stays
+        whole.
+        """
         if self.is_reduced:
             self.embed_tokens = embed_tokens
             self.use_head_of(lm_head)
@@ -124,7 +127,7 @@ class TltDSpark(TargetsHead, DSparkDraftModel):  # type: ignore[misc] # SGLang i
         self.write_target_hidden_kv(target_hidden=states_TKH, pool=pool, positions=positions_T, cache_loc=slots_T)
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Load weights, and forget what SGLang has put together from earlier ones to project the context."""
+        """Load weights, and discard SGLang's merged copies of earlier ones for projecting the context."""
         super().load_weights(weights)
         self._stacked_ctx_kv_cache = False
         self._fused_kv_write_cache = None
@@ -142,7 +145,7 @@ def _use_kernels_of_the_device(layers: Iterable[Any]) -> None:
 
 
 def _spread(drafter: TargetsHead, hidden_BNH: Tensor) -> Tensor:
-    """Return the logits of a reduced head; it has padding on each rank, which SGLang would take for the last rows."""
+    """Return the logits of a reduced head. It is padded on each rank, which SGLang would take for the last rows."""
     local_BND = project_through_lm_head(hidden_BNH, drafter.lm_head)
     spread_BNV: Tensor = drafter.spread(tensor_model_parallel_all_gather(local_BND, dim=-1))
     return spread_BNV

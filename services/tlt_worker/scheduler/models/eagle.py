@@ -1,5 +1,6 @@
 """
-SGLang's EAGLE drafter, whose head may cover a part of the target's vocabulary. Imported inside SGLang's processes only.
+SGLang's EAGLE drafter with a head that may cover part of the target's vocabulary. Imported inside SGLang's processes
+only.
 
 Written against SGLang 0.5.23: `models/llama_eagle.py`.
 """

@@ -3,7 +3,8 @@ SGLang's EAGLE-3 drafter, with logits over the target's vocabulary. Imported ins
 
 The head of an EAGLE-3 drafter covers a part of the target's vocabulary. SGLang keeps its drafts in that reduced
 vocabulary and maps single tokens, so it rejects sampled drafts, which need the whole distribution q over the target's
-tokens, and cannot change the map at run time. Here logits are spread, and a new drafter may have a new map.
+tokens, and cannot change the map at run time. Here logits are spread over the whole vocabulary, and a new drafter may
+have a new map.
 
 Written against SGLang 0.5.23: `models/llama_eagle3.py`. Shapes: D draft vocabulary.
 """
@@ -32,7 +33,7 @@ class TltEagle3(LlamaForCausalLMEagle3):  # type: ignore[misc] # SGLang is untyp
         return output
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Load weights; a map among them replaces the previous one. Draft tokens mapped to V are unused."""
+        """Load weights. A map among them replaces the previous one. Draft tokens mapped to V are unused."""
         others = []
         for name, tensor in weights:
             if name == MAP:

@@ -1,8 +1,8 @@
 """
-SGLang's head of GLM-4.5 and later, on every device, whose own head may cover a part of the target's vocabulary.
+SGLang's MTP head of GLM-4.5 and later, on every device, with an output head that may cover part of the vocabulary.
 
-SGLang's own takes the policy's embedding and head only where there is CUDA. It is found by its architecture's name, on
-which SGLang decides other things, so ours has the same. Imported inside SGLang's processes only.
+SGLang's class shares the policy's embedding and head on CUDA only. SGLang finds classes by architecture name, on which
+it bases other decisions, so this class has the same name. Imported inside SGLang's processes only.
 
 Written against SGLang 0.5.23: `models/glm4_moe_nextn.py`.
 """

@@ -1,5 +1,5 @@
 """
-SGLang's head of MiMo, whose own head may cover a part of the target's vocabulary.
+SGLang's MTP head of MiMo, with an output head that may cover part of the vocabulary.
 
 Imported inside SGLang's processes only. Written against SGLang 0.5.23: `models/mimo_mtp.py`.
 """

@@ -1,13 +1,13 @@
 """
-Products with a CPU's weights in the layout in which oneDNN multiplies them. Imported inside SGLang's processes only.
+Multiplies with a CPU's weights in oneDNN's packed layout. Imported inside SGLang's processes only.
 
-torch's own products of a few rows take much longer than that of one: of float32, 4 and 8 rows take 1.8 and 2.4 times
-as long on a Xeon with AMX; packed, 1.1 and 1.3 times. So a round that verifies drafts would cost more on a CPU than
-anywhere else. One row of float32 is left to torch, which is faster. SGLang's compiled CPU kernels pack weights as well,
-in place and only for AMX.
+torch's own products of a few rows take much longer than those of one row: in float32, 4 and 8 rows take 1.8 and 2.4
+times as long on a Xeon with AMX; packed, 1.1 and 1.3 times. Rounds that verify drafts would therefore cost more on a
+CPU than elsewhere. Single rows of float32 are left to torch, which is faster. SGLang's compiled CPU kernels pack
+weights as well, in place and only for AMX.
 
-A weight is packed when it is first multiplied with, and takes its memory twice from then on. SGLang calls
-`process_weights_after_loading` of every layer after each change of weights; what was packed is then forgotten.
+A weight is packed on first use and takes twice its memory from then on. SGLang calls `process_weights_after_loading` of
+every layer after each change of weights, which discards the packed copy.
 
 Written against SGLang 0.5.23. Shapes: N rows, I input and O output features.
 """
@@ -33,13 +33,13 @@ _PACKED = "tlt_packed"
 
 
 def forget(original: Callable[..., Any], self: Any, layer: Any) -> None:
-    """Wrap what SGLang does with the new weights of a layer: they are packed when they are next used."""
+    """Wrap SGLang's processing of a layer's new weights: they are packed again on next use."""
     original(self, layer)
     forget_weight(layer.weight)
 
 
 def forget_weight(weight: Tensor) -> None:
-    """Pack this weight, whose values have changed, again when it is next used."""
+    """Pack this weight again on next use, since its values have changed."""
     if hasattr(weight, _PACKED):
         delattr(weight, _PACKED)
 
@@ -50,7 +50,7 @@ def multiply(original: Callable[..., Any], self: Any, layer: Any, x: Tensor, bia
 
 
 def logits(original: Callable[..., Any], self: Any, hidden: Tensor, head: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap the product with a head."""
+    """Wrap the product with an output head."""
     weight = getattr(head, "weight", None)
     if self.use_fp32_lm_head or hasattr(head, "set_lora") or weight is None or not _packs(hidden, weight):
         return original(self, hidden, head, *args, **kw)
@@ -58,12 +58,12 @@ def logits(original: Callable[..., Any], self: Any, hidden: Tensor, head: Any, *
 
 
 def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return what `torch.nn.functional.linear` does."""
+    """Return the result of `torch.nn.functional.linear`."""
     return product(x, weight_OI, bias_O) if _packs(x, weight_OI) else functional.linear(x, weight_OI, bias_O)
 
 
 def product(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return x [..., N, I] times the weight's transpose, plus the bias."""
+    """Return x [..., N, I] times the transposed weight, plus the bias."""
     packed = getattr(weight_OI, _PACKED, None)
     if packed is None:
         pack: Any = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001 - torch's compiler calls it
@@ -82,7 +82,7 @@ def _packs(x: Tensor, weight: Tensor) -> bool:
 
 @cache
 def _types() -> frozenset[torch.dtype]:
-    """Return the types that oneDNN packs on this machine."""
+    """Return the types that oneDNN can pack on this machine."""
     has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not has_onednn or platform.machine() not in {"x86_64", "AMD64"}:
         return frozenset()

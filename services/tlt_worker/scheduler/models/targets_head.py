@@ -1,8 +1,8 @@
 """
-Drafters that use their target's head: all of it, or rows of it. Imported inside SGLang's processes only.
+Drafters that use their target's head, or rows of it. Imported inside SGLang's processes only.
 
-For 152,000 tokens the head is most of the bytes that a draft reads, although a run's responses use a few thousand. With
-fewer draft tokens the drafter's head is a copy of their rows of the target's, chosen anew as responses change
+With 152,000 tokens, the head is most of the bytes that a draft reads, although a run's responses use a few thousand
+tokens. A reduced head is a copy of the target's rows for the covered tokens, which are chosen again as responses change
 (`tlt_worker.scheduler.drafts.head_tokens`). Logits are spread over the target's vocabulary as for EAGLE-3.
 
 Each rank covers tokens of its own shard of the vocabulary, so that no rows are exchanged.
@@ -29,10 +29,10 @@ _Untyped: Any = nn.Module  # as SGLang's drafters, before which these classes st
 
 
 class TargetsHead(_Untyped):  # type: ignore[misc] # on purpose
-    """Before one of SGLang's drafters: its head covers `config.hot_vocab_size` tokens, or all of them without it."""
+    """Mixin for SGLang's drafters whose head covers `config.hot_vocab_size` tokens, or all tokens if that is unset."""
 
     target_head: Tensor
-    """This rank's shard of the target's head; set if some rows of it are used."""
+    """This rank's shard of the target's head; set if rows of it are used."""
 
     def __init__(self, config: Any, *args: Any, **kw: Any) -> None:
         super().__init__(config, *args, **kw)
@@ -50,14 +50,14 @@ class TargetsHead(_Untyped):  # type: ignore[misc] # on purpose
         self.spread = SpreadLogits(config.vocab_size, self.rows * self.ranks)
 
     def use_head_of(self, owner: Any) -> None:
-        """Use the head of the target, a module, or rows of it."""
+        """Use the head of the target module, or rows of it."""
         if self.is_reduced:
             self.target_head = owner.weight
         else:
             self.lm_head = owner
 
     def cover(self, tokens: Sequence[Sequence[int]]) -> None:
-        """Cover these tokens: for each rank, at most `covered` of its shard of the vocabulary."""
+        """Cover these tokens: at most `covered` tokens of each rank's shard of the vocabulary."""
         shard, taken = self.target_head.shape[0], self.taken
         rows = sent([token - self.rank * shard for token in tokens[self.rank]], taken.device, torch.int64)
         taken.zero_()
@@ -69,14 +69,18 @@ class TargetsHead(_Untyped):  # type: ignore[misc] # on purpose
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copy the rows of the covered tokens again, since the target has new weights. In place: graphs read them."""
+        """
+        Copy the rows of the covered tokens again after the target's weights changed.
+
+        In place, since graphs read them.
+        """
         rows = self.lm_head.weight.data[: self.covered]
         torch.index_select(self.target_head, 0, self.taken, out=rows)
         forget_weight(self.lm_head.weight)
 
 
 class SharesWithTarget(TargetsHead):
-    """Before one of SGLang's drafters that draft one token after the other, with a logits processor."""
+    """Mixin for SGLang's autoregressive drafters with a logits processor."""
 
     def __init__(self, config: Any, *args: Any, **kw: Any) -> None:
         super().__init__(config, *args, **kw)
@@ -86,7 +90,7 @@ class SharesWithTarget(TargetsHead):
             self.logits_processor = LogitsProcessor(gathered)
 
     def set_embed_and_head(self, embed: nn.Parameter, head: nn.Parameter) -> None:
-        """Use the target's embedding, and its head or the rows of the covered tokens, on every device."""
+        """Use the target's embedding, and its head or the covered rows of it, on every device."""
         del self.model.embed_tokens.weight
         self.model.embed_tokens.weight = embed
         if self.is_reduced:

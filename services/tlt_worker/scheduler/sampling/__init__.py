@@ -1,1 +1,1 @@
-"""How tokens are sampled, proposed and accepted, and the hooks that install this in SGLang."""
+"""Sampling, proposal and acceptance of tokens, and the hooks that install them in SGLang."""

@@ -1,10 +1,10 @@
 """
-Acceptance of drafts as Triton kernels, for GPUs: one launch per round. Imported there only, and by their test.
+Acceptance of drafts as Triton kernels, for GPUs: one launch per round. Imported only there and by its test.
 
-In torch a round's acceptance is some fifty kernels over a few numbers. A round with one request takes as long as the
-host needs to launch what it consists of, and on an H200 with a model of 7 billion parameters that was more than the
-verification itself. Here a program takes one request: it follows the drafts, draws the token behind the last one that
-is kept, and writes SGLang's outputs.
+In torch, a round's acceptance is some fifty kernels over a few numbers. A round with one request is bound by launches
+on the host, and on an H200 with a model of 7 billion parameters these took longer than the verification itself. Here
+one program handles one request: it follows the drafts, draws the token after the last accepted one, and writes SGLang's
+outputs.
 
 Tokens are those of the torch form (`acceptance`) to the last bit: sums are of whole numbers, and no float is fused.
 
@@ -96,17 +96,17 @@ def accept_chains(
     Verify all chains.
 
     Args:
-        predicts: [M], written, as are the next two.
+        predicts: [M], an output, as are the next two.
         accept_index: [B, N].
         accept_token_num: [B].
-        candidates: [B, N] tokens, negative where none was drafted.
+        candidates: [B, N] tokens, negative for missing drafts.
         retrive_index: [B, N] places in `predicts`.
-        coins_BN: Of the drafts.
-        last_coins_B: Of the tokens after them.
+        coins_BN: Coins of the drafts.
+        last_coins_B: Coins of the tokens after them.
         target_probs: [B, N, V] float32, filtered.
-        draft_probs: [B, N - 1, V] float32; None: nothing is drafted.
-        seeds: [B], UNSEEDED for requests without one; None: no request has one.
-        said_BN: Tokens drawn with the noise of seeds at every node, of requests that have one.
+        draft_probs: [B, N - 1, V] float32; None if nothing is drafted.
+        seeds: [B], UNSEEDED for requests without one; None if no request has one.
+        said_BN: Tokens drawn with seeded noise at every node, for requests with a seed.
     """
     batch, nodes, size = target_probs.shape
     target_probs = target_probs.contiguous()

@@ -3,8 +3,8 @@ Lossless acceptance of drafts, in torch, with the signatures of SGLang's kernels
 
 There are two rules. Drafts that are a function of the context (trees, the drafter's most likely token, retrieved text)
 are verified by sampling: the target's own token is drawn at every node, and the walk follows it. Drafts sampled from
-the drafter's distribution are verified by rejection, which accepts more of them. Under either rule a request with a
-seed draws with its noise, so that its tokens are those of plain decoding.
+the drafter's distribution are verified by rejection, which accepts more of them. Under either rule, seeded requests
+draw with their seed's noise, so that their tokens equal those of plain decoding.
 
 Shapes: B requests, N nodes (tokens to verify) per request, D depth (accepted path, root included), R requests still
 walking, V vocabulary.
@@ -34,9 +34,9 @@ class VerifyRound:
     positions: Tensor
     """[B, N]: position of each node's token in its sequence."""
     cuts: Cuts | None
-    """Filters applied before sampling; None: no filters."""
+    """Filters applied before sampling; None for no filters."""
     seeds: Tensor | None
-    """[B], UNSEEDED for requests without a seed; None: no request has one."""
+    """[B], UNSEEDED for requests without a seed; None if no request has one."""
 
 
 verifying: ContextVar[VerifyRound | None] = ContextVar("tlt_verifying", default=None)
@@ -60,16 +60,15 @@ def tree_speculative_sampling_target_only(
     deterministic: bool = True,
 ) -> None:
     """
-    Accept drafts that were not sampled. Parameter names are those of SGLang's kernel, which this replaces on every
-    device.
+    Accept drafts that were not sampled. Replaces SGLang's kernel, whose parameter names it keeps, on every device.
 
     The kernel tests the children of a node in turn against their cumulative mass. Here the token is drawn first, with
     the node's coin [B, N], and then looked up among them: the same distribution, and correct also if a token is
     repeated among siblings, which the kernel counts twice. The round's filters apply to `target_probs` [B, N, V].
     Mutates `predicts` [B * N], `accept_index` [B, D] and `accept_token_num` [B].
 
-    In torch it launches 51 kernels, 1 per level of the tree, and one per doubling of its nodes. On a GPU one kernel
-    draws and one walks.
+    In torch, this takes 51 kernels plus one per level of the tree and one per doubling of its nodes. On a GPU, one
+    kernel draws and one walks.
 
     Raises:
         ValueError: A threshold is below 1: such acceptance changes the distribution.
@@ -122,15 +121,15 @@ def accept_chain(
     deterministic: bool = True,
 ) -> None:
     """
-    Accept sampled chains by rejection (Leviathan et al. 2023, Algorithm 1). Parameter names are those of SGLang's
+    Accept sampled chains by rejection (Leviathan et al. 2023, Algorithm 1). Keeps the parameter names of SGLang's
     kernel.
 
     Draft x at position t was drawn from q_t and is accepted with probability min(1, p_t(x) / q_t(x)); at the first
-    rejection the token is drawn from max(p - q, 0); after the last draft, from p. `draft_probs` [B, N - 1, V] are the
-    q. Requests with a seed follow their noise instead; negative candidates are not drafts. Mutates `predicts` [B * N],
+    rejection the token is drawn from max(p - q, 0); after the last draft, from p. `draft_probs` [B, N - 1, V] holds q.
+    Seeded requests follow their noise instead; negative candidates are missing drafts. Mutates `predicts` [B * N],
     `accept_index` [B, N] and `accept_token_num` [B].
 
-    In torch it launches 48 kernels, or 26 without drafts. On a GPU all of it is one kernel.
+    In torch, this takes 48 kernels, or 26 without drafts. On a GPU, it is a single kernel.
 
     Raises:
         ValueError: A threshold is below 1.
@@ -159,7 +158,7 @@ def _verified(
     coins_BN: Tensor,
     last_coins_B: Tensor,
 ) -> Walked:
-    """Verify all chains: those with a seed by its noise, the others by rejection."""
+    """Verify all chains: seeded ones by noise, the others by rejection."""
     seeds_B, drawn_BN = said_of(now, target_probs)
     if seeds_B is None or drawn_BN is None:
         return _rejected(candidates, target_probs, draft_probs, coins_BN, last_coins_B)
@@ -177,7 +176,7 @@ def _verified(
 def _rejected(
     candidates: Tensor, target_probs: Tensor, draft_probs: Tensor, coins_BN: Tensor, last_coins_B: Tensor
 ) -> Walked:
-    """Verify all chains at once: which drafts are accepted, and one draw for the token after them."""
+    """Verify all chains at once: return the accepted drafts, and one draw for the token after them."""
     batch, nodes = candidates.shape
     every_B = torch.arange(batch, device=candidates.device)
     order_N = torch.arange(nodes, device=candidates.device)
@@ -200,7 +199,7 @@ def said_of(now: VerifyRound | None, target_probs: Tensor) -> tuple[Tensor, Tens
     """
     Return the seeds [B] and the tokens [B, N] drawn with their noise at every node; None if no request has a seed.
 
-    Rows without a seed hold nothing of use.
+    Rows without a seed are undefined.
     """
     if now is None or now.seeds is None:
         return None, None
@@ -208,7 +207,7 @@ def said_of(now: VerifyRound | None, target_probs: Tensor) -> tuple[Tensor, Tens
 
 
 def _by_noise(candidates: Tensor, drawn_BN: Tensor) -> Walked:
-    """Follow the tokens drawn at the nodes of chains, up to the first draft that is not the token drawn."""
+    """Follow the tokens drawn at the nodes of chains, up to the first draft that differs from the drawn token."""
     is_kept_BN = drawn_BN[:, :-1] == candidates[:, 1:]
     kept_B1 = is_kept_BN.to(torch.int64).cumprod(1).sum(1, keepdim=True)
     order_N = torch.arange(candidates.shape[1], device=candidates.device)

@@ -1,4 +1,4 @@
-"""Filters of a batch: top-k, top-p and min-p of each row."""
+"""Filters of a batch: top-k, top-p and min-p per row."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """Filters of some rows, as in SGLang's sampling settings; greedy rows have top-k 1."""
+    """Filters of some rows, as in SGLang's sampling settings. Greedy rows have top-k 1."""
 
     top_ks: Tensor
     """[M]"""
@@ -22,7 +22,7 @@ class Cuts:
         return Cuts(top_ks=self.top_ks[rows_R], top_ps=self.top_ps[rows_R], min_ps=self.min_ps[rows_R])
 
     def filter(self, size: int) -> Tensor:
-        """Return which rows have a filter, [M], in a vocabulary of this size."""
+        """Return which rows have a filter, [M], for a vocabulary of this size."""
         return (self.top_ks < size) | (self.top_ps < 1.0) | (self.min_ps > 0.0)
 
 

@@ -1,10 +1,10 @@
 """
-Where a token is drawn: by a coin, or, in seeded requests, by noise that depends on seed, position and token only.
+Draws tokens: with a coin or, in seeded requests, with noise that depends on seed, position and token only.
 
 SGLang's plain sampler adds Gumbel noise hashed from these three to the log-probabilities and takes the largest.
-Sampling with the same noise gives the same token, however requests are drafted, switched or batched; and a drafter that
-samples with it proposes the target's token wherever the two mostly agree (Daliri et al. 2024, "Coupling without
-communication and drafter-invariant speculative decoding").
+Sampling with the same noise gives the same token, however requests are drafted, moved or batched, and a drafter that
+samples with it proposes the target's token wherever the two distributions mostly agree (Daliri et al. 2024, "Coupling
+without communication and drafter-invariant speculative decoding").
 
 On a CUDA device each is one kernel that draws the same tokens (`kernels`).
 
@@ -30,8 +30,8 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
     """
     Draw one token per row by inverting the cumulative weights at `coins_R`; weights need not be normalised.
 
-    Exact up to the bounds of `fixed_point`. A row without weights gives the last token, also if they are not numbers:
-    an id beyond the vocabulary would crash the engine.
+    Exact up to the bounds of `fixed_point`. A row with zero or NaN weights gives the last token, since an id beyond the
+    vocabulary would crash the engine.
     """
     if weights_RV.is_cuda:
         from tlt_worker.scheduler.sampling import kernels  # Triton has no CPU
@@ -45,17 +45,17 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
 
 def race(weights_RV: Tensor) -> Tensor:
     """
-    Draw one token per row: that of the largest weight divided by an exponential variable.
+    Draw one token per row: the one with the largest weight divided by an exponential variable.
 
-    The Gumbel trick, as in torch.multinomial, which also checks the weights, and on a GPU ends the process where they
-    are not numbers. A scan would need several times the kernels.
+    This is the Gumbel trick, as in torch.multinomial, which also checks the weights and on a GPU ends the process on
+    NaN. A scan would need several times as many kernels.
     """
     noise_RV = torch.empty_like(weights_RV).exponential_().clamp_min_(torch.finfo(weights_RV.dtype).tiny)
     return torch.div(weights_RV, noise_RV, out=noise_RV).argmax(-1)
 
 
 def draw_seeded(probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tensor:
-    """Draw one token per row [R] with its seed's noise; tokens of probability 0 are never drawn."""
+    """Draw one token per row [R] with its seed's noise. Tokens of probability 0 are never drawn."""
     size = probs_RV.shape[-1]
     if form_of(probs_RV) is Form.FEW:
         return winners(probs_RV, _kept.of(seeds_R.tolist(), positions_R.tolist(), size))
@@ -66,7 +66,7 @@ def drawn(probs_RV: Tensor, seeds_R: Tensor | None, positions_R: Tensor, otherwi
     """
     Draw one token per row [R]: from `probs_RV` with its seed's noise, or as `otherwise` does for rows without a seed.
 
-    `otherwise` returns a token of every row; on a CPU it is not called if all have a seed.
+    `otherwise` returns a token for every row; on a CPU it is not called if all rows have a seed.
     """
     if seeds_R is None:
         return otherwise()

@@ -1,9 +1,10 @@
 """
-The distribution a token is drawn from: temperature, then top-k, top-p and min-p filter the same probabilities.
+Filters the distribution that a token is drawn from: temperature first, then top-k, top-p and min-p on the same
+probabilities.
 
-One rule for the first token and for verification, on every device. SGLang 0.5.23 has three: its torch sampler filters
-jointly, flashinfer and EAGLE's verification renormalise after top-k before they apply top-p, and verification ignores
-min-p.
+The same rule applies to the first token and to verification, on every device. SGLang 0.5.23 has three rules: its torch
+sampler filters jointly, flashinfer and EAGLE's verification renormalise after top-k before they apply top-p, and
+verification ignores min-p.
 
 Shapes: M rows, F of them with filters left to apply, R some rows, K leading tokens of a row, V vocabulary.
 """
@@ -23,10 +24,10 @@ LEADING = 1024
 
 def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
     """
-    Filter every row of `probs_MV` and normalise it; rows without filters are unchanged.
+    Filter and normalize every row of `probs_MV`. Rows without filters are unchanged.
 
-    Keeps the k most probable tokens, of these the fewest that reach top-p, of these the ones with at least min-p of the
-    largest probability. Ties are ordered by token id, so that a row never depends on its neighbours.
+    Keeps the k most probable tokens; of these, the fewest that reach top-p; of these, the tokens with at least min-p
+    times the largest probability. Ties are ordered by token id, so that a row never depends on other rows.
     """
     if form_of(probs_MV) is Form.FIXED:
         return threshold.truncate(probs_MV, cuts)

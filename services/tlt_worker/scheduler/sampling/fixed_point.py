@@ -1,5 +1,5 @@
 """
-Sums of probabilities as whole numbers, which are the same in any order.
+Sums probabilities as integers, which are equal in any order.
 
 A sum of floats depends on how it is divided among threads, so that two devices, batch sizes or kernels could disagree
 about where a token's share begins. Here every weight is first cut to a multiple of 2**-44: of 1 for the filters, of a
@@ -26,7 +26,7 @@ becomes a number of 44 bits."""
 
 
 def whole(weights: Tensor) -> Tensor:
-    """Return weights up to 1 as multiples of 2**-44 (int64); what is not a positive number becomes 0."""
+    """Return weights up to 1 as multiples of 2**-44 (int64). Values that are not positive numbers become 0."""
     return torch.where(weights > 0, weights, 0.0).mul(2.0**BITS).to(torch.int64)
 
 
@@ -39,7 +39,7 @@ def scaled(weights_RV: Tensor) -> Tensor:
 
 
 def point(totals_R1: Tensor, coins_R1: Tensor) -> Tensor:
-    """Return coins in [0, 1) times whole totals, rounded down: always below the total, so that a weight is found."""
+    """Multiply coins in [0, 1) by integer totals, rounded down: always below the total, so that a weight is found."""
     coins_R1 = (coins_R1 * 2.0**COIN_BITS).to(torch.int64).clamp(max=2**COIN_BITS - 1)
     high_R1, low_R1 = totals_R1 >> COIN_BITS, totals_R1 & (2**COIN_BITS - 1)
     point_R1: Tensor = coins_R1 * high_R1 + ((coins_R1 * low_R1) >> COIN_BITS)  # the product has up to 87 bits

@@ -1,9 +1,9 @@
 """
 The two forms of sampling.
 
-A CPU does best to compute little: it looks for the rows that need work and visits few nodes. A GPU does best not to be
-waited for: shapes must not depend on data, since the host would have to wait for the device to learn them, so all rows
-and nodes are computed. Both forms draw the same tokens from the same inputs.
+On a CPU, it pays to compute little: find the rows that need work and visit few nodes. On a GPU, it pays to avoid
+waiting: shapes must not depend on data, which the host would have to wait for, so all rows and nodes are computed. Both
+forms draw the same tokens from the same inputs.
 """
 
 from enum import StrEnum
@@ -13,12 +13,12 @@ from torch import Tensor
 
 
 class Form(StrEnum):
-    """How sampling is computed."""
+    """Form of the computation."""
 
     FEW = "few"
-    """Only what is needed, with shapes that depend on data."""
+    """Computes only what is needed, with shapes that depend on data."""
     FIXED = "fixed"
-    """Everything, with fixed shapes and without waiting for the device."""
+    """Computes everything, with fixed shapes and without waiting for the device."""
 
 
 FORMS: Final[dict[str, Form]] = {"cpu": Form.FEW}
@@ -26,5 +26,5 @@ FORMS: Final[dict[str, Form]] = {"cpu": Form.FEW}
 
 
 def form_of(tensor: Tensor) -> Form:
-    """Return the form for the device of a tensor."""
+    """Return the form for a tensor's device."""
     return FORMS.get(tensor.device.type, Form.FIXED)

@@ -1,5 +1,5 @@
 """
-Hooks that make SGLang draw every token of a response by one rule: the first, drafted and verified ones.
+Hooks that make SGLang draw every token of a response by the same rule: first, drafted and verified tokens.
 
 SGLang 0.5.23 takes the argmax on a CPU at any temperature, applies top-k and top-p one after the other where its plain
 sampler applies them jointly, ignores min-p and logit processors, and draws different tokens from the same seed.
@@ -34,7 +34,7 @@ def seeds_of(reqs: Sequence[Any], device: Any) -> Tensor | None:
 
 
 def is_blocked(req: Any) -> bool:
-    """Whether no draft may be accepted for an SGLang request."""
+    """Whether an SGLang request must not accept drafts."""
     custom = req.sampling_params.custom_params or {}
     return bool(custom.get("tlt_speculation_off", False))
 
@@ -76,12 +76,12 @@ def _without_blocked(drafts_M: Tensor, reqs: Sequence[Any], nodes: int) -> Tenso
 
 
 def skip_second_filter(original: Callable[..., Tensor], probs: Tensor, *args: Any, **kw: Any) -> Tensor:
-    """Wrap the top-k and top-p renormalisations: the walk applies both, jointly, at the nodes it visits."""
+    """Wrap the top-k and top-p renormalizations: the walk applies both jointly at the nodes it visits."""
     return probs if verifying.get() is not None else original(probs, *args, **kw)
 
 
 def keep_probs(probs: Tensor, *_: Any) -> Tensor:
-    """Replace the top-k and top-p renormalisations on devices where SGLang has none."""
+    """Replace the top-k and top-p renormalizations on devices where SGLang has none."""
     return probs
 
 
@@ -115,8 +115,8 @@ def propose(
     """
     Wrap `fast_sample`: draw drafts of seeded requests with the noise that verification will use.
 
-    The target then draws the same token wherever its distribution and the drafter's mostly agree. Returns the drafts'
-    probabilities and the drafts, [B, num_samples] each.
+    The target then draws the same token wherever the two distributions mostly agree. Returns the drafts' probabilities
+    and the drafts, [B, num_samples] each.
     """
     if sampling_seed is None or positions is None or num_samples > 1:
         return original(probs, num_samples, draft_step=draft_step)

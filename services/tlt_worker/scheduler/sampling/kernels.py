@@ -1,9 +1,9 @@
 """
-Filters and draws as Triton kernels, for GPUs: one launch each, two with seeds. Imported there only, and by their test.
+Filters and draws as Triton kernels, for GPUs: one launch each, two with seeds. Imported only there and by their test.
 
-In torch they are dozens of kernels over all rows; for few rows, launching them takes longer than running them. Here a
-program takes one row, which stays in the GPU's L2 cache, and adds whole numbers (`fixed_point`), so that its tokens are
-those of the torch form to the last bit. No float is fused or approximated where it decides: the first kernel of
+In torch they are dozens of kernels over all rows; for few rows, launching them takes longer than running them. Here one
+program handles one row, which stays in the GPU's L2 cache, and adds integers (`fixed_point`), so that its tokens equal
+those of the torch form bit for bit. No float that affects a decision is fused or approximated: the first kernel of
 `reseed` runs without fused multiply-adds. Compiled for GPUs by their test. They were right on an H200; `draw_beyond`
 has not run on one since it draws for acceptance, too.
 
@@ -95,7 +95,7 @@ def truncate_row(probs, top_ks, top_ps, min_ps, cut, size, BLOCK: tl.constexpr):
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Load a block of p, or if `is_beyond` of what p exceeds q by."""
+    """Load a block of p or, if `is_beyond`, of max(p - q, 0)."""
     at = start + tl.arange(0, BLOCK)
     p = tl.load(p_first + at, mask=at < size, other=0.0)
     q = tl.load(q_first + at, mask=(at < size) & is_beyond, other=0.0)
@@ -106,9 +106,9 @@ def _load_beyond(p_first, q_first, is_beyond, start, size, BLOCK: tl.constexpr):
 @triton.jit  # type: ignore[untyped-decorator]
 def draw_beyond(p_first, q_first, is_beyond, coin, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """
-    Draw a token by its coin from one row p, or if `is_beyond` from what it exceeds q by; see `draw.draw`.
+    Draw a token with its coin from a row p or, if `is_beyond`, from max(p - q, 0); see `draw.draw`.
 
-    Where it exceeds q nowhere, or is not made of numbers, from p.
+    Draws from p if max(p - q, 0) is zero or NaN everywhere.
     """
     count = tl.zeros([BLOCK], tl.int32)
     if is_beyond:
@@ -143,7 +143,7 @@ def draw_beyond(p_first, q_first, is_beyond, coin, size, BLOCK: tl.constexpr):  
 
 @triton.jit  # type: ignore[untyped-decorator]
 def draw_row(weights, coins, tokens, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Draw the token of one row by its coin; see `draw.draw`."""
+    """Draw the token of one row with its coin; see `draw.draw`."""
     row = tl.program_id(0).to(tl.int64)
     first = weights + row * size
     tl.store(tokens + row, draw_beyond(first, first, row < 0, tl.load(coins + row), size, BLOCK))
@@ -174,7 +174,7 @@ def _hashed(seed, position, tokens):  # type: ignore[no-untyped-def] # noqa: ANN
 
 @triton.jit
 def _exponential(hashed):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """See `noise.exponentials`, of which this is a copy for Triton."""
+    """Return exponential variables: a copy of `noise.exponentials` for Triton."""
     above = tl.maximum(0xFFFFFFFF - hashed.to(tl.int64), 1)
     is_near = above < 1073741824
     rest = above.to(tl.float32) * 2.3283064365386963e-10
@@ -192,7 +192,7 @@ def _exponential(hashed):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
 
 @triton.jit  # type: ignore[untyped-decorator]
 def score_part(probs, seeds, positions, scores, places, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Find the best token among those of one block of a row that has a seed; see `draw.drawn`."""
+    """Find the best token within one block of a seeded row; see `draw.drawn`."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seed, position = tl.load(seeds + row), tl.load(positions + row)
     if seed != -1:
@@ -206,7 +206,7 @@ def score_part(probs, seeds, positions, scores, places, size, BLOCK: tl.constexp
 
 @triton.jit  # type: ignore[untyped-decorator]
 def take_best(tokens, seeds, scores, places, size, parts, PARTS: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Replace the token of a row that has a seed by the best of its blocks."""
+    """Replace the token of a seeded row with the best token of its blocks."""
     row = tl.program_id(0).to(tl.int64)
     if tl.load(seeds + row) != -1:
         part = tl.arange(0, PARTS)
@@ -217,7 +217,7 @@ def take_best(tokens, seeds, scores, places, size, parts, PARTS: tl.constexpr): 
 
 
 def truncate(probs_RV: Tensor, cuts: Cuts) -> Tensor:
-    """Filter and normalise every row of float32 `probs_RV`."""
+    """Filter and normalize every row of float32 `probs_RV`."""
     rows, size = probs_RV.shape
     cut_RV = torch.empty(rows, size, device=probs_RV.device)
     filters = (cuts.top_ks.to(torch.int32), cuts.top_ps.float(), cuts.min_ps.float())
@@ -237,10 +237,10 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
 
 def reseed(tokens_R: Tensor, probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tensor:
     """
-    Replace the tokens of rows that have a seed.
+    Replace the tokens of seeded rows.
 
-    Each block of a row is a program of its own: a draft of one request is one row, and its noise is a hundred
-    operations per token, which would keep one multiprocessor busy for longer than the draft takes.
+    Each block of a row is a separate program: a draft of one request is one row, whose noise takes a hundred operations
+    per token and would occupy a single multiprocessor for longer than the draft itself takes.
     """
     rows, size = probs_RV.shape
     parts, device = triton.cdiv(size, BLOCK), probs_RV.device

@@ -1,7 +1,7 @@
 """
-Logprob kinds that SGLang does not report: raw, and those of the filtered distribution.
+Logprob kinds that SGLang does not report: raw ones, and those of the filtered distribution.
 
-SGLang has one kind per process; here every request selects its own, with and without drafts, first token included.
+SGLang has one kind per process; here every request selects its own, with and without drafts, including the first token.
 
 Shapes: B requests, D longest accepted path, L rows of another kind, V vocabulary.
 """
@@ -23,7 +23,7 @@ requested_kinds: ContextVar[tuple[LogprobKind, ...]] = ContextVar("tlt_logprobs"
 
 
 def kinds_of(reqs: Sequence[Any]) -> tuple[LogprobKind, ...]:
-    """Return the value of `requested_kinds` for a batch of SGLang's requests."""
+    """Return `requested_kinds` of a batch of SGLang's requests."""
     kinds = tuple(LogprobKind((req.sampling_params.custom_params or {}).get("tlt_logprobs", "policy")) for req in reqs)
     return kinds if any(kind is not LogprobKind.POLICY for kind in kinds) else ()
 

@@ -84,11 +84,11 @@ def winners(probs_RV: Tensor, kept_RV: Tensor) -> Tensor:
     """
     Return the token of each row [R] with the largest probability / noise, without computing the noise of all.
 
-    A token can win that is likely, or whose hash is among the largest. What wins among these is compared with the most
-    that any other token could score; where that is more, noise is computed for the row. So the tokens are those of
+    A token can win if it is likely or its hash is among the largest. The winner of these is compared with the highest
+    score that any other token could have; if that is higher, noise is computed for the whole row. The result equals
     `(probs_RV / exponentials(hashed_RV)).argmax(-1)`.
 
-    `kept_RV` are hashes as `KeptHashes` has them.
+    `kept_RV` are hashes from `KeptHashes`.
     """
     top_R = probs_RV.amax(-1)
     can_win_RV = (probs_RV >= (top_R * LIKELY).unsqueeze(1)).logical_or_(kept_RV > _HALF - 1 - LUCK)
@@ -110,16 +110,16 @@ def _hashed(kept: Tensor) -> Tensor:
 
 class KeptHashes:
     """
-    Hashes of seeds and positions that were drawn at lately, and of the positions after them. For a CPU.
+    Cache of hashes of recently drawn seeds and positions, and of the following positions. For a CPU.
 
-    They are a function of seed, position and token, so what is kept is never wrong, whoever asks for it.
+    Hashes are a function of seed, position and token, so cached ones are never stale.
     """
 
     def __init__(self) -> None:
         self._clear(0)
 
     def of(self, seeds: Sequence[int], positions: Sequence[int], size: int) -> Tensor:
-        """Return the hashes of each pair less 2**31, int32 [R, size]."""
+        """Return the hashes of each pair minus 2**31, int32 [R, size]."""
         if size != self._table.shape[1]:
             self._clear(size)
         wanted = list(zip(seeds, positions, strict=True))
@@ -142,10 +142,10 @@ class KeptHashes:
 
     def _compute(self, pairs: Sequence[tuple[int, int]]) -> None:
         """
-        Compute what is not kept of pairs, and of positions ahead of them as far as there is room.
+        Compute the missing hashes of pairs, and those of following positions as far as there is room.
 
-        Of all pairs, also if one is missing: requests accept different numbers of tokens, and each would need a call of
-        its own some steps later.
+        If one pair is missing, computes ahead for all: requests accept different numbers of tokens, and each would
+        otherwise need a separate call a few steps later.
         """
         rooms = len(self._held)
         ahead = max(1, min(AHEAD, rooms // (2 * len(pairs))))

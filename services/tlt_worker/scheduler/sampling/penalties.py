@@ -2,8 +2,8 @@
 Penalties and minimum lengths, from exact token counts of each response.
 
 SGLang's penalisers lose their counts when a request is retracted, ignore a prefix generated elsewhere, and lag one
-token behind with overlapped scheduling. Here counts start with all tokens generated before the pass, and add each
-round's root, the last accepted token: one per round, since penalised requests are not drafted for.
+token behind with overlapped scheduling. Here counts start with all tokens generated before the pass and add each
+round's root, the last accepted token: one per round, since requests with penalties are not drafted for.
 
 Shapes: B requests, V vocabulary.
 """
@@ -23,14 +23,14 @@ from tlt_worker.scheduler.sent import sent, sent_once
 
 @dataclass(slots=True)
 class Penalties:
-    """The penalised requests of an engine."""
+    """Penalties of an engine's requests."""
 
     vocabulary: int
     _counts: dict[str, Tensor] = field(default_factory=dict)
     """Counts [V] of each token, by request."""
 
     def begin(self, reqs: Sequence[Any], device: Any) -> None:
-        """Count the tokens generated before a pass over the requests' prompts, prefix included."""
+        """Count the tokens generated before a pass over the requests' prompts, including prefixes."""
         for req in reqs:
             if _penalty(req) is not None:
                 generated = [*req.origin_input_ids[len(req.origin_input_ids) - prefix_of(req) :], *req.output_ids]
@@ -39,7 +39,7 @@ class Penalties:
                 self._counts[req.rid] = counts_V.index_add_(0, ids, torch.ones(len(ids), device=device))
 
     def follow(self, reqs: Sequence[Any], draft_input: Any) -> None:
-        """Count the last accepted tokens of a round's requests, and drop all other requests: they ended."""
+        """Count the last accepted tokens of a round's requests, and drop all other requests, which have ended."""
         if not self._counts:
             return
         roots_B = draft_input.bonus_tokens.to(torch.int64)
@@ -76,10 +76,10 @@ def prefix_of(req: Any) -> int:
 
 def require_penalty(req: Any, vocabulary: int, end_ids: Collection[int]) -> None:
     """
-    Check the penalties of a request that arrives.
+    Check the penalties of an arriving request.
 
     Raises:
-        InvalidRequestError: One is not a finite number in its range, or all tokens would be suppressed.
+        InvalidRequestError: A penalty is not a finite number within its range, or all tokens would be suppressed.
     """
     penalty = _penalty(req)
     if penalty is None:

@@ -1,5 +1,5 @@
 """
-The drafter's proposals after a round, before the next round's arm is chosen.
+Proposals of the drafter after a round, before the next round's arm is chosen.
 
 The last logits of a draft pass become the first drafts of the next round. Sampled chains need a token sampled from the
 drafter and its distribution; other chains and trees need the most likely tokens. All are concatenated in SGLang's draft
@@ -25,21 +25,21 @@ _proposing: ContextVar["ProposalLayout | None"] = ContextVar("tlt_proposing", de
 
 @dataclass(slots=True, kw_only=True)
 class ProposalLayout:
-    """Columns of a draft input, wide enough for every arm."""
+    """Columns of a draft input that serve every arm."""
 
     samples: bool
-    """Whether the first column is a sampled token; its distribution is then kept as well."""
+    """Whether the first column is a sampled token, whose distribution is then kept as well."""
     branches: int
     """Number of most likely tokens kept, K."""
     logits: Tensor | None = field(default=None, repr=False)
-    """[B, V], of the draft pass over a prompt."""
+    """[B, V] logits of the draft pass over a prompt."""
 
     @classmethod
     def of(cls, arms: Sequence[Arm], *, rejects: bool) -> "ProposalLayout":
         """
-        Return the layout these arms need. Without rejection even sampled arms draft the most likely token.
+        Return the layout that these arms need. Without rejection, even sampled arms draft the most likely token.
 
-        Nothing is proposed for the next round's block, which begins with the last token alone.
+        Blocks need no proposals, since they start from the last token only.
         """
         learned = [arm for arm in arms if arm.needs_drafter and not arm.is_block]
         best = [arm.topk for arm in learned if not (rejects and arm.sampled)]
@@ -53,7 +53,7 @@ class ProposalLayout:
 
     @contextmanager
     def proposing(self) -> Iterator[None]:
-        """Let `sample_draft_proposal` fill all columns for the duration of the context."""
+        """Make `sample_draft_proposal` fill all columns for the duration of the context."""
         token = _proposing.set(self)
         try:
             yield
@@ -81,7 +81,7 @@ class ProposalLayout:
         return probs_BV, torch.cat(shares, 1), torch.cat(tokens, 1)
 
     def narrow(self, draft_input: Any, arm: Arm) -> None:
-        """Keep the columns of `arm` in an SGLang draft input."""
+        """Keep only the columns of `arm` in an SGLang draft input."""
         low = 0 if arm.sampled or not self.samples else 1
         high = low + arm.topk
         draft_input.topk_p = draft_input.topk_p[:, low:high].contiguous()

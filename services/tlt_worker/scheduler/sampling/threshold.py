@@ -1,9 +1,9 @@
 """
-Filters with fixed shapes: the smallest probability a row keeps is found by bisection, without sorting.
+Filters with fixed shapes: finds each row's smallest kept probability by bisection, without sorting.
 
-Top-k, top-p and min-p on the same probabilities keep the tokens above a threshold, and of those equal to it the first
-ones. Non-negative floats are ordered as their bits are, so 31 comparisons of a row find its threshold exactly. Masses
-are whole numbers (`fixed_point`), so that every form and device keeps the same tokens.
+Top-k, top-p and min-p on the same probabilities keep the tokens above a threshold and the first of those equal to it.
+Non-negative floats are ordered like their bits, so 31 comparisons of a row find its threshold exactly. Masses are
+integers (`fixed_point`), so that every form and device keeps the same tokens.
 
 Shapes: M rows, V vocabulary.
 """
@@ -21,7 +21,7 @@ _ALL = 1 << 62
 
 
 def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
-    """Filter every row of float32 `probs_MV` and normalise it; rows without filters are unchanged."""
+    """Filter and normalize every row of float32 `probs_MV`. Rows without filters are unchanged."""
     if probs_MV.is_cuda:
         from tlt_worker.scheduler.sampling import kernels  # Triton has no CPU
 
@@ -41,20 +41,20 @@ def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
 
 
 def masses(cuts: Cuts) -> Tensor:
-    """Return top-p [M] as whole numbers. A sum of probabilities may exceed 1 by rounding; a top-p of 1 keeps all."""
+    """Return top-p [M] as integers. Rounding may raise a sum of probabilities above 1; a top-p of 1 keeps all."""
     return torch.where(cuts.top_ps < 1.0, (cuts.top_ps.float() * 2.0**BITS).to(torch.int64), _ALL)
 
 
 def normalised(weights_MV: Tensor, total_M1: Tensor) -> Tensor:
-    """Divide rows by their whole totals [M, 1]."""
+    """Divide rows by their integer totals [M, 1]."""
     return weights_MV / (total_M1.float() * 2.0**-BITS)
 
 
 def _threshold(weights_MV: Tensor, whole_MV: Tensor, most_M1: Tensor, mass_M1: Tensor) -> Tensor:
     """
-    Return the smallest value [M, 1] of which a token would be kept.
+    Return the smallest value [M, 1] at which a token is kept.
 
-    It is kept if fewer than `most_M1` tokens are above it, and their mass is at most `mass_M1`.
+    A token is kept if fewer than `most_M1` tokens are above it and their mass is at most `mass_M1`.
     """
     low_M1 = torch.zeros(len(weights_MV), 1, dtype=torch.int32, device=weights_MV.device)
     for bit in reversed(range(_BITS)):

@@ -1,9 +1,9 @@
 """
-Walking draft trees along the tokens drawn by the target.
+Walks draft trees along the tokens that the target draws.
 
-At each node a token is drawn; the walk continues to the child that holds it, and ends if there is none: the last token
-drawn is the bonus token. If the draws follow the target, so does every token of the path, whatever was drafted, in
-whatever order, however often.
+At each node a token is drawn. The walk continues to the child that holds it and ends if there is none; the last drawn
+token is the bonus token. If the draws follow the target, so does every token of the path, regardless of the drafts,
+their order and repetitions.
 
 Shapes: B requests, N nodes (tokens to verify) per request, D depth (longest path, root included), R requests still
 walking.
@@ -26,7 +26,7 @@ class DraftTree:
     """[B, N]; -1 for nodes without one."""
 
     def child(self, rows_R: Tensor, nodes_R: Tensor, tokens_R: Tensor) -> Tensor:
-        """Return the first child of each node that holds the token, -1 if there is none."""
+        """Return the first child of each node that holds the token, or -1."""
         fits_RN = self.parents[rows_R] == nodes_R.unsqueeze(1)
         fits_RN &= self.tokens[rows_R] == tokens_R.unsqueeze(1)
         return torch.where(fits_RN.any(1), fits_RN.to(torch.int8).argmax(1), -1)
@@ -65,9 +65,9 @@ def parents_of(child_BN: Tensor, sibling_BN: Tensor) -> Tensor:
 
 def walk(tree: DraftTree, depth: int, draw: Callable[[Tensor, Tensor], Tensor]) -> Walked:
     """
-    Walk all trees at once; `draw(rows_R, nodes_R)` returns the token [R] drawn at a node of each row.
+    Walk all trees at once. `draw(rows_R, nodes_R)` returns the token [R] drawn at a node of each row.
 
-    Draws at the nodes it visits only, with shapes that depend on data.
+    Draws only at the nodes it visits, with shapes that depend on data.
     """
     batch, device = tree.tokens.shape[0], tree.tokens.device
     nodes_BD = torch.full((batch, depth), -1, dtype=torch.int64, device=device)
@@ -85,7 +85,7 @@ def walk(tree: DraftTree, depth: int, draw: Callable[[Tensor, Tensor], Tensor]) 
 
 
 def follow(tree: DraftTree, depth: int, drawn_BN: Tensor) -> Walked:
-    """Walk along tokens drawn at every node, with fixed shapes: the next node of each is found at once."""
+    """Walk along tokens drawn at every node, with fixed shapes: computes the next node of each node at once."""
     batch, nodes = drawn_BN.shape
     order_N1 = torch.arange(nodes, device=drawn_BN.device).view(-1, 1)
     fits_BNN = (tree.parents.unsqueeze(1) == order_N1) & (tree.tokens.unsqueeze(1) == drawn_BN.unsqueeze(2))

@@ -32,7 +32,7 @@ TLT_STANDIN: Final = True
 
 
 class _Op:
-    """Operator as SGLang expects it of `torch.ops.sgl_kernel.<name>`: callable directly and as `.default`."""
+    """Operator in the form that SGLang expects of `torch.ops.sgl_kernel.<name>`: callable itself and as `.default`."""
 
     def __init__(self, function: Any) -> None:
         self.default = function

@@ -23,12 +23,12 @@ Maximum key bytes per call. Larger temporaries exceed the CPU cache and are mapp
 
 @dataclass(slots=True)
 class _Plan:
-    """What one forward pass reuses in every layer."""
+    """State of one forward pass that every layer reuses."""
 
     key: tuple[Tensor | None, ...]
-    """The tensors it was made from, referenced so that their identity cannot be reused."""
+    """The tensors it was made from, referenced so that their ids stay unique."""
     seen_layers: set[int] = field(default_factory=set)
-    """Addresses of key buffers processed; a repeated layer means a new pass, whose lengths may differ."""
+    """Addresses of the key buffers processed. A repeated layer means a new pass, whose lengths may differ."""
     batches: list["_Batch"] = field(default_factory=list)
 
 
@@ -132,9 +132,8 @@ def extend_attention_cpu(
     Attend each request's last query tokens [sum E, H, D] to its whole cached sequence.
 
     Keys and values must be in the cache already. `tree_mask`, if given, is the concatenation of [E, E] masks among the
-    query tokens; earlier tokens are always visible. A token sees the `sliding_window` last ones up to itself, or all
-    (0); if not `is_causal`, later query tokens, too. `sinks` [H] are logits that take their share of each head's
-    attention.
+    query tokens; earlier tokens are always visible. A token sees the last `sliding_window` tokens up to itself, or all
+    if that is 0; if not `is_causal`, also later query tokens. `sinks` [H] are additional logits in each head's softmax.
     """
     del key, value, k_scale, v_scale, max_len_extend, encoder_lens
     _refuse_unsupported(logit_cap, is_cross_attn)
@@ -213,7 +212,7 @@ def _attend(
 def _with_sinks(
     query_BHED: Tensor, keys_BKLD: Tensor, values_BKLD: Tensor, batch: _Batch, scale: float, sinks_H: Tensor
 ) -> Tensor:
-    """Return attention [B, E, H, D] in which each head's sink is one more key, without a value."""
+    """Return attention [B, E, H, D] in which each head's sink acts as one more key without a value."""
     share, tokens = query_BHED.shape[1] // keys_BKLD.shape[1], query_BHED.shape[2]
     keys, values = (each.float().repeat_interleave(share, 1) for each in (keys_BKLD, values_BKLD))
     scores_BHEL = query_BHED.float() @ keys.transpose(2, 3) * scale

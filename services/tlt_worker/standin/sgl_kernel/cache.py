@@ -1,5 +1,5 @@
 """
-Cache slots that a request writes and reads.
+Cache slots that requests write and read.
 
 `req_to_token` is [requests, context]: the cache slot of each position of each request row.
 """
@@ -77,7 +77,7 @@ def build_draft_decode_metadata_cpu(
 
 
 def fill_bonus_tokens_cpu(accept_tokens: Tensor, accept_lens: Tensor, bonus_tokens: Tensor, accept_stride: int) -> None:
-    """Write each request's last accepted token, from rows of `accept_stride` tokens, to `bonus_tokens`."""
+    """Write each request's last accepted token, taken from rows of `accept_stride` tokens, to `bonus_tokens`."""
     count = accept_lens.numel()
     last_B = torch.arange(count) * accept_stride + accept_lens.to(torch.int64) - 1
     bonus_tokens[:count] = accept_tokens.view(-1)[last_B].to(bonus_tokens.dtype)

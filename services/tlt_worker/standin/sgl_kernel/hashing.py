@@ -1,4 +1,4 @@
-"""Counter-based hash of seeded sampling."""
+"""Counter-based hash for seeded sampling."""
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ def murmur_hash32_cpu(seed: Tensor, positions: Tensor, col_indices: Tensor) -> T
     """
     Return MurmurHash3 (x86, 32 bit, initial state 0) of the blocks seed low, seed high, position, column.
 
-    By NumPy, whose unsigned integers wrap around: torch has no shift or product of them, and takes seven times as long
+    Uses NumPy, whose unsigned integers wrap around: torch cannot shift or multiply them, and takes seven times as long
     for a small vocabulary.
 
     Args:

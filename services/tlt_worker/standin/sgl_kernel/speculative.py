@@ -1,4 +1,4 @@
-"""Support for n-gram speculation: a tree's links reconstructed from its mask."""
+"""Support for n-gram speculation: reconstructs a tree's links from its mask."""
 
 import torch
 from torch import Tensor

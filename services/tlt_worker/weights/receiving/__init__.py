@@ -1,1 +1,1 @@
-"""Weights that a trainer broadcasts or pickles, received by one worker and collected until they are complete."""
+"""Weights broadcast or pickled by a trainer, received by one worker and collected until they are complete."""

@@ -1,4 +1,4 @@
-"""Tensors that arrive in several calls, until they are a whole checkpoint, or all changes of one."""
+"""Tensors that arrive in several calls, collected until they form a whole checkpoint or all changes of one."""
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
@@ -21,13 +21,13 @@ class CollectedTensors:
     """
     A directory with one safetensors file per call. Methods block: call them in a thread.
 
-    A tensor that has arrived already begins a new update: what an earlier one left is deleted. Changes come in numbered
-    parts instead, since any number of tensors may be all of them; part 0 begins anew.
+    A repeated tensor starts a new update and deletes the remains of an earlier one. Changes arrive in numbered parts
+    instead, since their number of tensors is not known; part 0 starts over.
 
     Args:
-        parent: Where the directory is created.
-        model: The model's directory, whose tensors an update has.
-        served: Returns the directory of the weights served.
+        parent: Parent of the directory.
+        model: The model's directory, which defines the tensors of an update.
+        served: Returns the directory of the served weights.
     """
 
     def __init__(self, parent: Path, model: Path, served: Callable[[], Path]) -> None:
@@ -44,12 +44,12 @@ class CollectedTensors:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no tensor is held."""
+        """Whether no tensors are held."""
         return not self._names
 
     @property
     def progress(self) -> Collected:
-        """How much of an update is held."""
+        """Progress of the held update."""
         if self._following is not None:
             return Collected(parts=self._following.number)
         if not self._names:
@@ -62,14 +62,13 @@ class CollectedTensors:
 
     def next_file(self, part: ChangesPart | None) -> Path:
         """
-        Return the path at which a call's tensors are to be written, before `add`. What is held of another update is
-        deleted.
+        Return the path to write a call's tensors to, before `add`. Tensors of another update are deleted.
 
         Args:
-            part: Which part of changes they are; None for tensors of whole weights.
+            part: The part of the changes; None for whole weights.
 
         Raises:
-            WeightsError: It is not the part that is to follow.
+            WeightsError: The part is out of order.
             WeightsUnreadableError: The directory cannot be created.
         """
         if part is None:
@@ -92,7 +91,8 @@ class CollectedTensors:
         experts may be stacked.
 
         Raises:
-            WeightsError: A tensor does not fit the model, or was changed by an earlier part. Nothing is held then.
+            WeightsError: A tensor does not fit the model, or was changed by an earlier part. All held tensors are
+                deleted.
         """
         try:
             found = _plainly_named(file)
@@ -132,13 +132,13 @@ class CollectedTensors:
 
     def chunks(self, following: ChangesPart | None = None) -> Iterator[TensorChunk]:
         """
-        Yield what is held, in pieces, under the names that the trainer gave.
+        Yield the held tensors in pieces, under the trainer's names.
 
         Args:
-            following: The part of changes that would be the next; None for whole weights.
+            following: The part of changes that would come next; None for whole weights.
 
         Raises:
-            WeightsError: Something else is held, which is deleted.
+            WeightsError: Other tensors are held, which are deleted.
         """
         self._require(following)
         if self._locked is not None:
@@ -146,7 +146,7 @@ class CollectedTensors:
                 yield piece.read()
 
     def drop(self) -> Collected:
-        """Delete what is held; return what it was."""
+        """Delete the held tensors; return a description of them."""
         held = self.progress
         self._names.clear()
         self._following = None
@@ -157,10 +157,10 @@ class CollectedTensors:
 
     def _is_late(self, file: Path) -> bool:
         """
-        Return whether a tied head belongs to the update that was complete before it came. It is deleted then.
+        Return whether a tied head belongs to the update that was completed before it arrived. It is deleted then.
 
         Raises:
-            WeightsError: It is not the embedding of that update, which is served.
+            WeightsError: It differs from the embedding of that update, which is served.
         """
         if not (self._head_may_follow and self.is_empty):
             return False
@@ -183,7 +183,7 @@ class CollectedTensors:
 
 def _plainly_named(file: Path) -> dict[str, TensorHeader]:
     """
-    Return the headers of a call's tensors by their plain names.
+    Return the headers of a call's tensors by plain name.
 
     Raises:
         WeightsError: The file is damaged, or two tensors have the same plain name.

@@ -1,4 +1,4 @@
-"""One rank of a trainer's process group, in a process of its own."""
+"""One rank of a trainer's process group, in a separate process."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ START_S = 60.0
 
 
 class TrainerGroup:
-    """A rank of a group. A call that fails or is cancelled ends it: the trainer has to create another group."""
+    """A rank of a group. A call that fails or is cancelled ends the rank: the trainer must create another group."""
 
     def __init__(self, member: GroupMember, process: LineProcess, settings: ReceivingSettings) -> None:
         self._member = member
@@ -34,10 +34,10 @@ class TrainerGroup:
 
     async def complete(self) -> None:
         """
-        Wait until the group is complete; do so once, before anything is received.
+        Wait until the group is complete. Call it once before receiving.
 
         Raises:
-            UnavailableError: It does not become complete in time, its store cannot be reached, or it was left.
+            UnavailableError: It does not become complete in time, its store is unreachable, or this rank has left.
         """
         member = self._member
         why = (
@@ -52,7 +52,7 @@ class TrainerGroup:
         Write the tensors of a broadcast to a safetensors file.
 
         Raises:
-            UnavailableError: The trainer ended, or did not broadcast them in time; the group is left.
+            UnavailableError: The trainer exited or did not broadcast in time. The rank leaves the group.
         """
         order = {"file": str(file), "flat": broadcast.flat, "tensors": [asdict(form) for form in broadcast.tensors]}
         why = f"group {self._member.name!r} broke while {len(broadcast.tensors)} tensors were received; create it again"
@@ -63,7 +63,7 @@ class TrainerGroup:
         await self._process.end()
 
     async def _answered(self, order: object, why: str, *, within_s: float) -> None:
-        """Wait for the next answer; leave the group unless it is good."""
+        """Wait for the next answer. Leave the group unless it reports success."""
         try:
             answer = await self._process.answer(order, within_s=within_s)
         except UnavailableError as error:

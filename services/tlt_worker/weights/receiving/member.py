@@ -1,8 +1,8 @@
 """
 One rank of a trainer's process group: `python -m tlt_worker.weights.receiving.member GROUP JOIN_S WAIT_S`.
 
-Answers each line with one: first after it has joined, then after each broadcast, an object that has `error` if it
-failed. A process, since a collective whose peers are gone can only be ended with its process.
+Answers with one line of JSON after joining and after each broadcast, which has `error` if it failed. It runs in a
+separate process, since a collective whose peers are gone can only be ended with its process.
 """
 
 import json
@@ -24,7 +24,7 @@ TRAINER_RANK = 0
 
 def joined(member: GroupMember, *, join_s: float, wait_s: float) -> Any:
     """
-    Join a group as trainers create it: beside the default group, under its own name in the store.
+    Join a group as trainers create it: in addition to the default group, under its own name in the store.
 
     Raises:
         RuntimeError: The group did not become complete within `join_s`.
@@ -69,7 +69,7 @@ def _one(group: Any, tensor: Tensor) -> Tensor:
 
 
 def serve(member: GroupMember, answers: TextIO, *, join_s: float, wait_s: float) -> None:
-    """Join, then receive what is ordered until standard input ends."""
+    """Join, then receive broadcasts as requested until standard input ends."""
     device = "cuda" if member.backend == "nccl" else "cpu"
     group = joined(member, join_s=join_s, wait_s=wait_s)
     print(json.dumps({}), file=answers)

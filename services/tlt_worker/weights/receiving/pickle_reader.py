@@ -1,4 +1,4 @@
-"""Reads pickled tensors in another process."""
+"""Reads pickled tensors in a separate process."""
 
 import sys
 from pathlib import Path
@@ -11,17 +11,17 @@ READ_S = 120.0
 
 
 class PickleReader:
-    """Belongs to one caller at a time. The process is started for the first pickle, and kept."""
+    """Serves one caller at a time. The process starts with the first pickle and keeps running."""
 
     def __init__(self) -> None:
         self._process: LineProcess | None = None
 
     async def write_tensors(self, content: Path, file: Path) -> None:
         """
-        Write the pickled tensors in `content` to a safetensors file.
+        Write the tensors pickled in `content` to a safetensors file.
 
         Raises:
-            WeightsError: They cannot be read, or there is anything but tensors.
+            WeightsError: They cannot be read, or the pickle contains other objects.
             WeightsUnreadableError: The file cannot be written.
         """
         if self._process is None:

@@ -1,15 +1,15 @@
 """
 The process that reads pickled tensors: `python -m tlt_worker.weights.receiving.pickled`.
 
-Each line names a file of pickled tensors and one to write them to; it is answered by an object that has `error` if that
-failed. Every pickle is read by a fork of its own, of bounded memory, so that it may do what it likes to it.
+Each input line names a file of pickled tensors and a file to write; the answer is a JSON object, which has `error` on
+failure. Every pickle is read by a separate fork with limited memory, which it cannot harm beyond itself.
 
-What a pickle may name is not run: every name in it is looked up in one table here. That does not bound memory (an index
-of the pickle's memo takes 9 bytes and allocates what it says), nor does it keep a pickle from changing attributes of
-what it names.
+Names in a pickle are looked up in a fixed table and never imported. That does not bound memory (an index of the
+pickle's memo takes 9 bytes and allocates any amount), nor does it prevent a pickle from changing attributes of the
+objects it names.
 
-Tensors come with their content, as `pickle.dumps` writes them. What torch.multiprocessing writes instead, handles of
-GPU or shared memory, only the trainer's own children can open.
+Tensors must include their content, as `pickle.dumps` writes them. Handles of GPU or shared memory, as
+torch.multiprocessing writes them, can only be opened by the trainer's own children.
 """
 
 import io
@@ -47,7 +47,7 @@ COPIES = 5
 
 
 def serve(answers: TextIO) -> None:
-    """Read what is ordered until standard input ends."""
+    """Read pickles as requested until standard input ends."""
     for line in sys.stdin:
         order = json.loads(line)
         if (child := os.fork()) == 0:
@@ -59,7 +59,7 @@ def serve(answers: TextIO) -> None:
 
 
 def _read(content: Path, file: Path, answers: TextIO) -> None:
-    """Read in this fork, and end it."""
+    """Read a pickle in this fork, and exit."""
     status = 1
     try:
         size = content.stat().st_size
@@ -84,13 +84,13 @@ def write_tensors(content: bytes, file: Path) -> None:
     Write pickled tensors to a safetensors file.
 
     Raises:
-        WeightsError: The pickle has anything but tensors, or names memory of another process.
+        WeightsError: The pickle contains other objects than tensors, or refers to memory of another process.
     """
     save_file(_apart(read_tensors(content)), file)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors in memory of their own: the library refuses those that share it, as a tied head does."""
+    """Return copies of tensors that share memory, as a tied head does: the library refuses those."""
     apart: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
@@ -103,7 +103,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def read_tensors(content: bytes) -> dict[str, Tensor]:
     """
-    Read a list of names and tensors, or a bucket of SGLang: `{"flattened_tensor": bytes, "metadata": [...]}`.
+    Read a list of names and tensors, or an SGLang bucket: `{"flattened_tensor": bytes, "metadata": [...]}`.
 
     Raises:
         WeightsError: As for `write_tensors`.
@@ -141,14 +141,14 @@ class _Unpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """Bytes, and the type of their elements."""
+    """Bytes and their element type."""
 
     content: UntypedStorage
     dtype: torch.dtype
 
 
 def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: Any) -> Tensor:
-    """`set_` would extend a content that is too short."""
+    """Return a tensor of a storage. `set_` would extend a storage that is too short."""
     last = offset + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
     if min((offset, *size, *stride)) < 0 or (
         0 not in size and (last + 1) * storage.dtype.itemsize > len(storage.content)

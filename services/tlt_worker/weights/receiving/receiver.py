@@ -1,4 +1,4 @@
-"""The process groups that this worker is in, and the tensors collected from them."""
+"""The process groups that this worker has joined, and the tensors collected from them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,7 @@ make one, or one for each of their parallel parts."""
 
 class Receiver:
     """
-    Receives tensors of one update in several calls, also from several groups, one call after the other.
+    Receives the tensors of one update in several calls, possibly from several groups, one call at a time.
 
     Args:
         max_bytes: Maximum size of one call's tensors.
@@ -56,16 +56,17 @@ class Receiver:
 
     @property
     def active(self) -> bool:
-        """Whether this worker is in a group, or has collected tensors."""
+        """Whether this worker has joined a group or has collected tensors."""
         return bool(self._groups) or not self._collection.is_empty
 
     async def join(self, member: GroupMember) -> None:
         """
-        Join a group, after leaving one of the same name, which may still be incomplete: its trainer started again.
+        Join a group, after leaving one with the same name, which may be incomplete because its trainer restarted.
 
         Raises:
-            OverloadedError: This worker is in `MAX_GROUPS` others.
-            UnavailableError: The group does not become complete in time, or another call joined one of the same name.
+            OverloadedError: This worker has joined `MAX_GROUPS` others.
+            UnavailableError: The group does not become complete in time, or another call joined a group with the same
+                name.
         """
         if len(others := (self._groups.keys() | self._joining.keys()) - {member.name}) >= MAX_GROUPS:
             raise OverloadedError(
@@ -80,7 +81,7 @@ class Receiver:
 
     @asynccontextmanager
     async def _one_of_a_name(self, member: GroupMember) -> AsyncIterator[TrainerGroup]:
-        """Start a rank in place of the one of the same name; it is known as joining within the block."""
+        """Replace the rank with the same name. The new one counts as joining within the block."""
         group = await TrainerGroup.started(member, self._settings)
         former = (self._joining.pop(member.name, None), self._groups.pop(member.name, None))
         self._joining[member.name] = group
@@ -101,7 +102,7 @@ class Receiver:
         Leave a group.
 
         Raises:
-            NotFoundError: This worker is not in it.
+            NotFoundError: This worker has not joined it.
         """
         group = self._group(name)
         del self._groups[name]
@@ -110,15 +111,15 @@ class Receiver:
 
     async def receive(self, broadcast: Broadcast) -> Collected:
         """
-        Receive the tensors of a broadcast, and collect them.
+        Receive and collect the tensors of a broadcast.
 
-        They are received before they are compared with the model: the trainer's side of a broadcast would wait forever
-        for a rank that refuses to take part.
+        Tensors are received before they are compared with the model, since the trainer would wait forever for a rank
+        that refuses to take part in a broadcast.
 
         Raises:
-            NotFoundError: This worker is not in the group.
-            UnavailableError: The group broke; what was collected is deleted.
-            WeightsError: A tensor does not fit the model; what was collected is deleted.
+            NotFoundError: This worker has not joined the group.
+            UnavailableError: The group failed; the collected tensors are deleted.
+            WeightsError: A tensor does not fit the model; the collected tensors are deleted.
         """
         async with self._turn:
             group = self._group(broadcast.group)
@@ -138,10 +139,10 @@ class Receiver:
 
     async def collect(self, pieces: AsyncIterator[bytes], part: ChangesPart | None) -> Collected:
         """
-        Read pickled tensors, and collect them: as a part of changes, or as tensors of whole weights (None).
+        Read and collect pickled tensors: a part of changes, or tensors of whole weights if `part` is None.
 
         Raises:
-            WeightsError: They cannot be read, do not fit the model, or are not the next part; what was collected is
+            WeightsError: They cannot be read, do not fit the model, or are not the next part; the collected tensors are
                 deleted.
         """
         async with self._turn:
@@ -160,7 +161,7 @@ class Receiver:
 
     async def collected(self, following: ChangesPart | None) -> AsyncIterator[TensorChunk]:
         """
-        Yield what is collected, in pieces; `following` is the part that would be the next, if they are changes.
+        Yield the collected tensors in pieces. For changes, `following` is the part that would come next.
 
         Raises:
             WeightsError: Other parts are held.
@@ -170,14 +171,14 @@ class Receiver:
             yield chunk
 
     async def drop(self) -> Collected:
-        """Delete what is collected; return what it was."""
+        """Delete the collected tensors; return a description of them."""
         async with self._turn:
             held = await asyncio.to_thread(self._collection.drop)
         self._on_change()
         return held
 
     async def close(self) -> None:
-        """Leave all groups and delete what is collected."""
+        """Leave all groups and delete the collected tensors."""
         groups = [*self._groups.values(), *self._joining.values()]
         self._groups, self._joining = {}, {}
         await asyncio.gather(self._reader.close(), *(group.leave() for group in groups))

@@ -57,7 +57,7 @@ def run(*arguments: str) -> Result:
         ([*SMALL, *MACHINE, "--sample", "0"], "--sample is 0"),
         ([*SMALL, *MACHINE, "--processes", "0"], "--processes is 0"),
         ([*SMALL, *MACHINE, "--costs", "missing.json"], "missing.json"),
-        (["--seed", "1", "cases"], "--seed stands before cases"),
+        (["--seed", "1", "cases"], "--seed precedes cases"),
         (["sweep", *SMALL, *MACHINE, "--over", "spot.max_trainers=1,x"], "--over spot.max_trainers"),
         (["sweep", *SMALL, *MACHINE, "--over", "spot.trainers=1"], "--over spot.trainers: unknown key"),
         (["sweep", *SMALL, *MACHINE, "--over", "spot.max_trainers=1", "--resume"], "--resume: only with --results"),

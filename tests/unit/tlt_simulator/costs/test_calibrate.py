@@ -117,12 +117,15 @@ def test_figures_of_make_gpu_tell_drafting_learning_and_leases(tmp_path: Path) -
     ("text", "match"),
     [
         ("", "has nothing that a cost model contains"),
-        ("no json\n", r"result:1: is no JSON object"),
-        ("[1]\n", r"result:1: is no JSON object"),
+        ("no json\n", r"result:1: is not a JSON object"),
+        ("[1]\n", r"result:1: is not a JSON object"),
         ('{"total_latency": 3.0, "output_throughput": 100.0}\n', r"result:1: has none of median_decode_latency"),
         (json.dumps(one_batch(COSTS, 1, 128, batch_size=0)), r"result:1: batch_size is 0"),
         (json.dumps(one_batch(COSTS, 1, 128, median_decode_latency="fast")), r"median_decode_latency is 'fast'"),
-        (json.dumps(one_batch(COSTS, 1, 128, prefill_latency=float("inf"))), r"is no JSON|prefill_latency is inf"),
+        (
+            json.dumps(one_batch(COSTS, 1, 128, prefill_latency=float("inf"))),
+            r"is not a JSON object|prefill_latency is inf",
+        ),
         (json.dumps(one_batch(COSTS, 1, 128) | {"prefill_latency": True}), r"prefill_latency is True"),
         (json.dumps({"last_ttft": 0.1, "acc_length": 3.2}), r"acc_length is 3.2: rounds drafted"),
         (json.dumps({"median_tpot_ms": 9.0, "accept_length": 2.5}), r"accept_length is 2.5: rounds drafted"),

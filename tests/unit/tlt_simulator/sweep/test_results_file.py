@@ -84,7 +84,7 @@ def test_another_seed_is_the_same_sweep(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("nothing", "is no JSON"),
+        ("nothing", "is not JSON"),
         ("[1]", "is not an object"),
         ('{"changes":{},"seed":0}', "is not a result"),
         ('{"changes":[],"seed":0,"without":{},"with_suite":{}}', "is not a result"),

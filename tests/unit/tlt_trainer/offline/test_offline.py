@@ -139,7 +139,7 @@ def test_a_block_drafter_is_trained_scored_continued_exported_and_served(
     card = (tmp_path / "out" / "README.md").read_text()
     assert "--speculative-algorithm DSPARK" in card
     assert "a draft model of 2 layers" in card.lower()
-    with pytest.raises(ConfigError, match="block drafter, which is not written for vLLM"):
+    with pytest.raises(ConfigError, match="block drafters cannot be exported for vLLM"):
         export_to(str(tmp_path / "longer"), tmp_path / "vllm", "vllm")
 
 

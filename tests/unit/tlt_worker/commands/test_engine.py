@@ -61,7 +61,7 @@ def test_a_gpu_is_divided_without_a_rest() -> None:
 
 def test_what_does_not_fit_is_a_warning() -> None:
     shown = run("--card", "a100-40", "--model-shape", "qwen2.5-7b").stdout
-    assert "warning: 39.4 GiB per GPU do not hold the default arms" in shown
+    assert "warning: 39.4 GiB per GPU are too small for the default arms" in shown
 
 
 def test_the_plan_is_that_of_the_workers_configuration(

@@ -52,7 +52,7 @@ def test_a_gpu_engine_that_spins_for_a_kernel_that_never_ends_hangs() -> None:
     engine = Observed("cuda")
     assert not engine.after(60, rounds=20, cpu=1)
     assert not engine.after(9, cpu=1)
-    assert engine.after(2, cpu=1) == "4 requests run, and no round ended for 10 s"
+    assert engine.after(2, cpu=1) == "4 requests are running, and no round has ended for 10 s"
 
 
 def test_a_gpu_engine_that_sleeps_for_a_kernel_hangs_too() -> None:

@@ -62,7 +62,7 @@ async def test_a_stopped_process_is_found_even_without_requests() -> None:
 
 async def test_a_process_that_sleeps_while_requests_run_is_found() -> None:
     async with process(SLEEP) as pid, asyncio.timeout(60):
-        assert "no round ended" in await watch(pid).hung()
+        assert "no round has ended" in await watch(pid).hung()
 
 
 async def test_a_process_that_computes_is_left_alone_on_a_cpu() -> None:

@@ -123,7 +123,7 @@ def test_a_directory_without_configuration_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "written", "said", "message"),
     [
-        ("llama", {"num_hidden_layers": 3}, {"num_hidden_layers": 2}, "has 9 tensors that its config.json has not"),
+        ("llama", {"num_hidden_layers": 3}, {"num_hidden_layers": 2}, "has 9 tensors that are not in its config.json"),
         ("llama", {}, {"num_hidden_layers": 3}, "lacks 9 of the 30 tensors of its config.json"),
         ("llama", {"attention_bias": True}, {"attention_bias": False}, "8 tensors .* first model.layers.0.self_attn"),
         ("llama", {}, {"intermediate_size": 32}, r"gate_proj.weight of shape \[64, 32\]; .* says \[32, 32\]"),

@@ -25,7 +25,10 @@ class Block:
         return block(int(found[1])) if found is not None and 1 <= int(found[1]) <= MAX_STEPS else None
 
     def tells_of(self, arm: Arm, other: Arm) -> bool:
-        """A shorter arm verifies the first drafts of the same block, so that it accepts a prefix."""
+        """
+        Whether `other` is a shorter arm, which verifies the first drafts of the same block and accepts a prefix of
+        them.
+        """
         return other.kind == arm.kind and other.steps < arm.steps
 
 

@@ -1,4 +1,4 @@
-"""Chains of the learned drafter: draft tokens one after the other."""
+"""Chains of the learned drafter: sequential draft tokens."""
 
 import re
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Chain:
         return chain(int(found[1]), sampled=found[2] is None)
 
     def tells_of(self, arm: Arm, other: Arm) -> bool:
-        """A shorter chain of the same drafts accepts a prefix of what a longer one accepts."""
+        """Whether `other` is a shorter chain of the same drafts, which accepts a prefix of the longer one's."""
         return (other.kind, other.sampled) == (arm.kind, arm.sampled) and other.steps < arm.steps
 
 
 def chain(steps: int, *, sampled: bool = True) -> Arm:
-    """Return the arm that drafts `steps` tokens one after the other, sampled or most likely."""
+    """Return the arm that drafts `steps` tokens sequentially, sampled or most likely."""
     return Arm(steps, 1, steps + 1, "chain", sampled)
 
 

@@ -1,5 +1,6 @@
-"""Retrieval: proposes what followed the last tokens earlier in the request, its siblings or the previous epoch's
-responses.
+"""
+Retrieval: proposes continuations of earlier occurrences of the last tokens, in the request, its siblings or the
+previous epoch's responses.
 """
 
 import re

@@ -1,5 +1,5 @@
 """
-Drafts of n-gram arms: index each round's tokens, and look up their likely continuations.
+Drafts of n-gram arms: indexes each round's tokens and looks up likely continuations.
 
 If the scheduler processes a round before the next one starts (CPU), requests hold all their tokens. With overlapped
 scheduling (GPU) the last round has not been processed when the next one drafts: its tokens are then read from its
@@ -32,7 +32,7 @@ class Retrieval:
 
     index: NgramIndex
     leads: bool = True
-    """Whether this rank looks drafts up. The other ranks receive what it found."""
+    """Whether this rank looks up drafts. The other ranks receive its drafts."""
     found: Found = field(default_factory=list)
     """Drafts of the next drafting round."""
     _launched: deque[tuple[Sequence[Any], Any]] = field(default_factory=deque)
