@@ -8,19 +8,6 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 @cache
-def boot_id() -> str:
-    """
-    Return the boot id of this machine, which all its containers share; empty if the system has none.
-
-    Whether two processes also see the same file systems, only an attempt tells.
-    """
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-@cache
 def multiplies_bfloat16() -> bool:
     """
     Return whether the CPU multiplies bfloat16: with AVX512-BF16 or AMX, or on Arm.

@@ -151,8 +151,6 @@ class WorkerInfo:
     """Whether its device trains the drafter."""
     release: ServedRelease | None = None
     """The release it serves; None if it does not say more than the version."""
-    machine: str = ""
-    """Boot id of its machine; empty if unknown."""
     receiving: bool = False
     """Whether it is in a trainer's process group, or has collected tensors of an update."""
     kv_room: int = 0

@@ -1,1 +1,1 @@
-"""Weights in files and on their way: read, spooled, linked, compared. Needs no torch."""
+"""Weights in files and on their way: read, spooled, compared. Needs no torch."""
