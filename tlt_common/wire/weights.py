@@ -1,28 +1,18 @@
 """Weights updates and tensor chunks <-> tlt.common.v1."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2 import UpdateWeightsHeader, UpdateWeightsRequest
 from tlt_common._generated.tlt.worker.v1.worker_pb2 import StageWeightsHeader, StageWeightsRequest, WorkerInfo
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import (
-    ReleaseEnd,
-    ReleaseId,
-    StageOrder,
-    TensorChunk,
-    WeightsUpdate,
-    WrittenPiece,
-)
+from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.convert import Codec, Field, Parts, Sent, either, pair
 
 KEY_CHARACTERS = 128
 """Maximum length of an update's idempotency key."""
-
-StagePart: TypeAlias = TensorChunk | WrittenPiece | ReleaseEnd
-"""What follows an order to stage."""
 
 
 class _Carrying(Protocol):
@@ -83,8 +73,8 @@ pair(
 _UPDATE: Codec[WeightsUpdate | TensorChunk, UpdateWeightsRequest] = either(
     UpdateWeightsRequest, header=WeightsUpdate, tensor=TensorChunk
 )
-_STAGE: Codec[StageOrder | StagePart, StageWeightsRequest] = either(
-    StageWeightsRequest, header=StageOrder, tensor=TensorChunk, piece=WrittenPiece, end=ReleaseEnd
+_STAGE: Codec[StageOrder | TensorChunk, StageWeightsRequest] = either(
+    StageWeightsRequest, header=StageOrder, tensor=TensorChunk
 )
 _update_to_pb, _update_from_pb = _UPDATE
 _stage_to_pb, _stage_from_pb = _STAGE
@@ -94,7 +84,7 @@ def update_to_pb(part: WeightsUpdate | TensorChunk) -> UpdateWeightsRequest:
     return with_tensor(UpdateWeightsRequest, part) if isinstance(part, TensorChunk) else _update_to_pb(part)
 
 
-def stage_to_pb(part: StageOrder | StagePart) -> StageWeightsRequest:
+def stage_to_pb(part: StageOrder | TensorChunk) -> StageWeightsRequest:
     return with_tensor(StageWeightsRequest, part) if isinstance(part, TensorChunk) else _stage_to_pb(part)
 
 
@@ -107,15 +97,14 @@ async def update_and_tensors(
     Raises:
         InvalidRequestError: The header is missing or invalid. The iterator raises it for a second header.
     """
-    update, parts = await _split(messages, _update_from_pb, WeightsUpdate)
-    return update, tensors_of(parts)
+    return await _split(messages, _update_from_pb, WeightsUpdate)
 
 
-async def order_and_parts(
+async def order_and_tensors(
     messages: AsyncIterator[StageWeightsRequest],
-) -> tuple[StageOrder, AsyncIterator[StagePart]]:
+) -> tuple[StageOrder, AsyncIterator[TensorChunk]]:
     """
-    Decode an order to stage weights: its header, and an iterator over what follows.
+    Decode an order to stage weights: its header, and an iterator over the tensors that follow.
 
     Raises:
         InvalidRequestError: The header is missing. The iterator raises it for a second header.
@@ -123,41 +112,15 @@ async def order_and_parts(
     return await _split(messages, _stage_from_pb, StageOrder)
 
 
-async def tensors_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[TensorChunk]:
-    """
-    Yield tensors with their content.
-
-    Raises:
-        InvalidRequestError: Something else follows.
-    """
-    async for part in parts:
-        if not isinstance(part, TensorChunk):
-            raise InvalidRequestError("a piece or end follows a header without a file", field="part")
-        yield part
-
-
-async def written_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
-    """
-    Yield what is in a file.
-
-    Raises:
-        InvalidRequestError: Something else follows.
-    """
-    async for part in parts:
-        if isinstance(part, TensorChunk):
-            raise InvalidRequestError("a tensor follows a header with a file; send pieces, then end", field="part")
-        yield part
-
-
 async def _split(
-    messages: AsyncIterator[Sent], decode: Callable[[Sent], Header | StagePart], kind: type[Header]
-) -> tuple[Header, AsyncIterator[StagePart]]:
+    messages: AsyncIterator[Sent], decode: Callable[[Sent], Header | TensorChunk], kind: type[Header]
+) -> tuple[Header, AsyncIterator[TensorChunk]]:
     first = await anext(messages, None)
     header = None if first is None else decode(first)
     if not isinstance(header, kind):
         raise InvalidRequestError("the first message is not a header; send a header, then tensors", field="header")
 
-    async def parts() -> AsyncIterator[StagePart]:
+    async def tensors() -> AsyncIterator[TensorChunk]:
         async for message in messages:
             if isinstance(part := decode(message), (WeightsUpdate, StageOrder)):
                 raise InvalidRequestError(
@@ -165,4 +128,4 @@ async def _split(
                 )
             yield part
 
-    return header, parts()
+    return header, tensors()

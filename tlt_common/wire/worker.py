@@ -12,7 +12,7 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
 from tlt_common.domain.response import TokenChunk
-from tlt_common.domain.weights import ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, TensorChunk
 from tlt_common.errors import BY_REASON, InvalidRequestError, TltError
 from tlt_common.wire.convert import Codec, either
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
@@ -26,14 +26,12 @@ from tlt_common.wire.watch import (
     report_to_pb,
 )
 from tlt_common.wire.weights import (
-    order_and_parts,
+    order_and_tensors,
     release_from_pb,
     release_to_pb,
     stage_to_pb,
     tensor_from_pb,
-    tensors_of,
     with_tensor,
-    written_of,
 )
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
@@ -45,6 +43,7 @@ __all__ = [
     "GENERATE_MANY",
     "METHODS",
     "SERVICE_NAME",
+    "Fetched",
     "Servicer",
     "Stub",
     "add_servicer",
@@ -59,7 +58,7 @@ __all__ = [
     "info_to_pb",
     "kept_from_pb",
     "kept_to_pb",
-    "order_and_parts",
+    "order_and_tensors",
     "parts_from_pb",
     "parts_to_pb",
     "pb",
@@ -72,16 +71,12 @@ __all__ = [
     "requests_from_pb",
     "stage_to_pb",
     "tensor_from_pb",
-    "tensors_of",
     "with_tensor",
-    "written_of",
 ]
 
 
-Fetched: TypeAlias = TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd
-_FETCH: Codec[Fetched, pb.FetchWeightsResponse] = either(
-    pb.FetchWeightsResponse, tensor=TensorChunk, file=SpoolFile, piece=WrittenPiece, end=ReleaseEnd
-)
+Fetched: TypeAlias = TensorChunk | ReleaseEnd
+_FETCH: Codec[Fetched, pb.FetchWeightsResponse] = either(pb.FetchWeightsResponse, tensor=TensorChunk, end=ReleaseEnd)
 _fetched_to_pb, fetched_from_pb = _FETCH
 
 
