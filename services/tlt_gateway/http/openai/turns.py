@@ -198,7 +198,7 @@ class Turns:
                 self._lost.popitem(last=False)
 
     def _keeps_newest(self, owner: str, conversation: _Conversation) -> bool:
-        """Forget turns of an owner's last conversation that its newest one does not build on; return whether any were."""
+        """Forget the turns that a conversation's newest turn does not build on; return whether there were any."""
         had, turns = conversation.bytes, conversation.turns
         conversation.keep_newest()
         for key in turns.keys() - conversation.turns.keys():
