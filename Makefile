@@ -5,7 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 ENGINES := -n 2 --dist loadscope -p no:randomly
-GROUPED := $(subst loadscope,loadgroup,$(ENGINES))
 
 .PHONY: install demo demo-quick demo-real test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
 
@@ -80,7 +79,7 @@ engine-slow: install  ## run the slow ones: several ranks, block drafters, reduc
 
 loops: install  ## run both in the other scheduler loop than these do, the lossless tests, too, and the slowest ones
 	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(LOOPED) $(SLOWEST) $(FAMILIES)) --loop overlapped $(ENGINES)
-	$(BIN)/pytest tests/lossless --loop plain $(GROUPED)
+	$(BIN)/pytest tests/lossless --loop plain $(ENGINES)
 	$(BIN)/pytest $(SLOWEST) --loop plain
 	$(call passed,loops)
 
@@ -110,10 +109,10 @@ release: install  ## build wheel, sdist, chart, images, SBOM and checksums into 
 
 .PHONY: lossless test-lossless
 lossless: install  ## test that speculation is lossless, short version
-	$(BIN)/pytest tests/lossless --loop overlapped $(GROUPED)
+	$(BIN)/pytest tests/lossless --loop overlapped $(ENGINES)
 
 test-lossless: install  ## the same at full size (or SIZE=middle), with a table of all cases
-	$(BIN)/pytest tests/lossless --size $(or $(SIZE),long) $(GROUPED)
+	$(BIN)/pytest tests/lossless --size $(or $(SIZE),long) $(ENGINES)
 	$(call passed,test-lossless)
 
 .PHONY: conformance

@@ -22,7 +22,6 @@ POSITIVE = {
 
 OTHERS = {
     "services/tlt_coordinator/kube/client.py": {"version"},  # texts of Kubernetes
-    "services/tlt_coordinator/kube/leader_lease.py": {"version"},
     "services/tlt_simulator/fit/fitting.py": {"base"},  # scenarios, tensors and versions of drafters: 0 means none
     "services/tlt_simulator/run/learning.py": {"version"},
     "services/tlt_simulator/run/simulation.py": {"version"},

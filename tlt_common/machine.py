@@ -8,19 +8,6 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 @cache
-def boot_id() -> str:
-    """
-    Return the boot id of this machine, which its containers share; empty if the system has none.
-
-    Equal ids do not imply that two processes see the same file systems.
-    """
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-@cache
 def multiplies_bfloat16() -> bool:
     """
     Return whether the CPU has bfloat16 multiplication: AVX512-BF16, AMX, or Arm.

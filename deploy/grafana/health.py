@@ -44,11 +44,10 @@ def _figures() -> Sequence[AnyPanel]:
             steps=((None, GOOD), (3, BAD)),
         ),
         value(
-            "Leading coordinators",
-            "One coordinator leads, others stand by. None: rollouts continue but idle time is not used; see the "
-            "runbook TltCoordinatorHasNoLeader.",
+            "Coordinators",
+            "None: rollouts continue but idle time is not used; see the runbook TltNoCoordinator.",
             "none",
-            or_zero(f"sum({of('tlt_coordinator_leader')})"),
+            or_zero(f"sum({of('tlt_coordinator_active')})"),
             steps=((None, BAD), (1, GOOD)),
         ),
         value(

@@ -29,32 +29,16 @@ class SpotConfig(Frozen):
 
 
 class KubernetesSettings(Frozen):
-    """Leader election among replicas. The Lease also stores the state that must outlive a leader."""
+    """Where a coordinator in Kubernetes keeps its state, and where the pods of its workers are."""
 
     namespace: str = Field(min_length=1)
-    """Namespace of the replicas and of the worker pods."""
+    """Namespace of the coordinator and of the worker pods."""
     pod: str = Field(min_length=1)
-    """Name of this replica's pod."""
-    lease: str = Field("tlt-coordinator", min_length=1)
-    """Name of the Lease, created if missing; the same for all replicas of a fleet."""
-    lease_duration_s: int = Field(15, ge=1)
-    """Seconds without renewal after which another replica may take over."""
-    renew_deadline_s: float = Field(10.0, gt=0)
-    """Seconds without a successful renewal after which the leader steps down; less than lease_duration_s."""
-    retry_period_s: float = Field(2.0, gt=0)
-    """Seconds between renewals by the leader, and between checks by the others; less than renew_deadline_s."""
+    """Name of the coordinator's pod."""
+    config_map: str = Field("tlt-coordinator-state", min_length=1)
+    """Name of the ConfigMap that stores the state, created if missing."""
     kubeconfig: Path | None = None
     """Kubeconfig for access from outside the cluster; null uses the pod's service account."""
-
-    @model_validator(mode="after")
-    def _leaves_time_to_stop(self) -> Self:
-        if not self.retry_period_s < self.renew_deadline_s < self.lease_duration_s:
-            raise ValueError(
-                f"kubernetes.retry_period_s {self.retry_period_s:g}, kubernetes.renew_deadline_s "
-                f"{self.renew_deadline_s:g} and kubernetes.lease_duration_s {self.lease_duration_s} must increase in "
-                "this order"
-            )
-        return self
 
 
 class CoordinatorConfig(ServiceConfig):
@@ -72,11 +56,11 @@ class CoordinatorConfig(ServiceConfig):
     """YAML file with bearer tokens, in the gateway's format; the API and the status page require the scope observe.
     Null disables authentication."""
     state_dir: Path | None = None
-    """Directory for state that must survive a restart: the newest drafter and the last epoch. Null keeps it in memory;
-    after a restart, workers then have no drafter until the next one is published."""
+    """Directory for state that must survive a restart: the newest drafter and the last epoch; of one coordinator. Null
+    keeps it in memory; after a restart, workers then have no drafter until the next one is published."""
     kubernetes: KubernetesSettings | None = None
-    """Elect a leader among replicas, keep the state in the Lease, and label worker pods with their roles. Null runs a
-    single coordinator outside Kubernetes. Cannot be combined with `state_dir`."""
+    """Keep the state in a ConfigMap, and label worker pods with their roles. Null: outside Kubernetes. Cannot be
+    combined with `state_dir`."""
     lending: bool = True
     """Lend idle workers from the start; `SetLending` changes it at run time."""
     spot: SpotConfig = SpotConfig()
@@ -95,7 +79,7 @@ class CoordinatorConfig(ServiceConfig):
     def _one_home_of_the_state(self) -> Self:
         if self.kubernetes and self.state_dir:
             raise ValueError(
-                "state_dir is for a coordinator outside Kubernetes; with kubernetes the Lease stores the state"
+                "state_dir is for a coordinator outside Kubernetes; with kubernetes a ConfigMap stores the state"
             )
         return self
 

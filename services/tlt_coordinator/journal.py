@@ -39,7 +39,7 @@ class CoordinatorJournal:
 
     @classmethod
     def open(cls, config: CoordinatorConfig, now: Callable[[], float]) -> Self:
-        """Return the journal of a replica; it is written while its context is entered."""
+        """Return the journal of a coordinator; it is written while its context is entered."""
         if config.journal is None:
             return cls(None, now)
         name = config.kubernetes.pod if config.kubernetes is not None else "coordinator"
@@ -65,10 +65,10 @@ class CoordinatorJournal:
         return self._writer is not None
 
     def leads(self, leads: bool) -> None:
-        """Note that this replica leads, or no longer; then nothing is noted until it leads again."""
+        """Note that the coordinator lends from now on, or no longer; then nothing else is noted."""
         if leads:
             self._leads = True
-            self._trained_s.clear()  # a new leader counts from zero
+            self._trained_s.clear()  # it counts from zero
         self._put(lambda at: LeaderLine(at=at, leads=leads))
         self._leads = leads
 

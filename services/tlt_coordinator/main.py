@@ -2,34 +2,35 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Never, Protocol
+from typing import Never, TypeAlias
 
-from tlt_common.errors import ConfigError
+from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.http.protocol import timed
 from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.rpc.security.access import Access, Roles
 from tlt_common.rpc.server import Service, internal, serving
+from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.telemetry.optional import kept_running
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.account.fleet_metrics import FleetMetrics
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.app import app
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import access_of
-from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
+from tlt_coordinator.journal import CoordinatorJournal
+from tlt_coordinator.observer import Observer
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap
-from tlt_coordinator.state import StateStore
+from tlt_coordinator.state import StateStore, locked
 
 log = get_logger(__name__)
 
@@ -56,13 +57,6 @@ EXPORT_WORKERS, EXPORT_PARTS = 32, 16
 """Workers per part of an export, and parts of one, in turn: of 10,240, each is exported every 10 seconds, and no part
 holds the loop for longer than a millisecond."""
 
-CONNECTION_S = 10.0
-"""
-Maximum age of a connection, in seconds, when there are replicas: a client connected to a replica that lost the Lease,
-but is alive, would otherwise be refused by it for ever. Streams in progress stay on their connection.
-"""
-
-
 CALLERS = Roles(
     {
         "HoldLease": ("worker",),
@@ -74,6 +68,9 @@ CALLERS = Roles(
     }
 )
 """SetLending and ExcludeWorkers are for operators."""
+
+Beside: TypeAlias = Callable[[Coordinator], Coroutine[None, None, Never]]
+"""What runs beside a coordinator. If it raises, the coordinator ends with that error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,24 +94,24 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
     Raises:
         ConfigError: The address of gRPC is in use, that of the page is none, or the state directory, the token file or
             the API server cannot be used.
+        UnavailableError: Another coordinator is at work in this one's place.
     """
     clock = Clock()
     with ExitStack() as sockets:
         journal = sockets.enter_context(CoordinatorJournal.open(config, clock.now))
         page = _bound(config.http_listen, sockets) if config.http_listen else None
         access = access_of(config.tokens)
-        async with _host(config, clock, journal) as host, asyncio.TaskGroup() as parts:
+        async with _opened(config, clock) as (store, beside), asyncio.TaskGroup() as parts:
+            coordinator = Coordinator(config, store, clock, journal)
             if config.http_listen:
-                page_of = partial(_page, config, config.http_listen, access, page, host.active)
+                page_of = partial(_page, config, config.http_listen, access, page, coordinator.observer)
                 parts.create_task(kept_running("page", page_of), name="page")
-            servicer = CoordinatorServicer(host.active, parts)
+            servicer = CoordinatorServicer(coordinator, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
-            security = internal(config.tls, CALLERS)
-            connection_s = CONNECTION_S if config.kubernetes else None
-            async with serving(config.listen, service, security=security, connection_s=connection_s) as server:
+            async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
                 grpc = with_port(config.listen, server.port)
                 on_serving(Addresses(grpc=grpc, http=address_of(page) if page else None))
-                await host.run()
+                await lend(coordinator, beside)
     raise AssertionError("the plan never ends")
 
 
@@ -138,72 +135,57 @@ def _bound(listen: str, sockets: ExitStack) -> socket.socket | None:
 
 
 async def _page(
-    config: CoordinatorConfig, listen: str, access: Access | None, page: socket.socket | None, active: ActiveCoordinator
+    config: CoordinatorConfig, listen: str, access: Access | None, page: socket.socket | None, observer: Observer
 ) -> None:
     """Serve the page, once its address can be bound, until cancelled."""
     with ExitStack() as sockets:
         while page is None:
             await asyncio.sleep(BIND_EVERY_S)
             page = _bound(listen, sockets)
-        feed = EventFeed(active)
+        feed = EventFeed(observer)
         async with asyncio.TaskGroup() as parts:
             parts.create_task(feed.run(), name="events")
-            served = app(active, feed, access, config.http_hosts)
+            served = app(observer, feed, access, config.http_hosts)
             await serve_http(served, page, config.tls, protocol=timed(RECEIVE_S))
 
 
-class CoordinatorHost(Protocol):
-    """Runs a coordinator while this process may lead."""
-
-    @property
-    def active(self) -> ActiveCoordinator: ...
-
-    async def run(self) -> Never: ...
-
-
-class StandaloneCoordinator:
-    """The only coordinator: active from start to end."""
-
-    def __init__(self, config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal = NO_JOURNAL) -> None:
-        store = StateStore.open(config.state_dir, now_s=clock.now())
-        self._coordinator = Coordinator(config, store, clock, journal)
-        self.active = ActiveCoordinator()
-
-    async def run(self) -> Never:
-        with self.active.activate(self._coordinator):
-            async with asyncio.TaskGroup() as parts:
-                parts.create_task(_beside(self._coordinator), name="beside")
-                await self._coordinator.run()
-        raise AssertionError("the plan never ends")
-
-
 @asynccontextmanager
-async def _host(config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal) -> AsyncIterator[CoordinatorHost]:
+async def _opened(config: CoordinatorConfig, clock: Clock) -> AsyncIterator[tuple[StateStore, Beside | None]]:
     """
-    Choose how the coordinator runs: alone, or as an elected replica.
+    Read the state; with it, yield what runs beside the coordinator.
 
     Raises:
-        ConfigError: The state directory or the API server cannot be used.
+        ConfigError: The state directory or the API server cannot be used, or what is stored is no coordinator's state.
     """
     if config.kubernetes is None:
-        yield StandaloneCoordinator(config, clock, journal)
+        with locked(config.state_dir):
+            yield StateStore.open(config.state_dir, now_s=clock.now()), None
         return
     from tlt_coordinator.kube.client import KubeClient
-    from tlt_coordinator.kube.leader_elected import LeaderElectedCoordinator
+    from tlt_coordinator.kube.cluster import Cluster
 
     place = config.kubernetes
     async with aclosing(KubeClient(place.namespace, pod=place.pod, kubeconfig=place.kubeconfig)) as kube:
-        yield LeaderElectedCoordinator(config, place, kube, clock, beside=_beside, journal=journal)
+        cluster = Cluster(kube, place)
+        yield await cluster.open(clock.now), cluster.run
 
 
-async def _beside(coordinator: Coordinator) -> Never:
-    """Run what accompanies a coordinator while it is active."""
-    async with asyncio.TaskGroup() as parts:
-        parts.create_task(kept_running("trained", partial(_note_training, coordinator)), name="trained")
-        heap = SettledHeap(lambda: coordinator.opened)
-        parts.create_task(kept_running("heap", heap.run), name="heap")
-        await kept_running("metrics", partial(_export, coordinator))
-    raise AssertionError("exports never end")
+async def lend(coordinator: Coordinator, beside: Beside | None = None) -> Never:
+    """Run a coordinator and what accompanies it; at the end, end all its streams."""
+    metrics.COORDINATOR_ACTIVE.set(1)
+    try:
+        async with asyncio.TaskGroup() as parts:
+            if beside is not None:
+                parts.create_task(beside(coordinator), name="beside")
+            parts.create_task(kept_running("trained", partial(_note_training, coordinator)), name="trained")
+            heap = SettledHeap(lambda: coordinator.opened)
+            parts.create_task(kept_running("heap", heap.run), name="heap")
+            parts.create_task(kept_running("metrics", partial(_export, coordinator)), name="metrics")
+            await coordinator.run()
+    finally:
+        metrics.COORDINATOR_ACTIVE.set(0)
+        coordinator.end(UnavailableError("this coordinator has ended"))
+    raise AssertionError("the plan never ends")
 
 
 async def _note_training(coordinator: Coordinator) -> Never:

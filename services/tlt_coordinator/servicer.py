@@ -12,7 +12,6 @@ from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_from_pb
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.registry import WorkerSession
 
@@ -28,12 +27,12 @@ HELLO_S = 5.0
 class CoordinatorServicer(wire.Servicer):
     """
     Args:
-        active: Holds the coordinator that serves calls, if this process leads.
+        coordinator: Serves the calls.
         tasks: Owns the receiving half of each worker's stream; the call itself sends.
     """
 
-    def __init__(self, active: ActiveCoordinator, tasks: asyncio.TaskGroup) -> None:
-        self._active = active
+    def __init__(self, coordinator: Coordinator, tasks: asyncio.TaskGroup) -> None:
+        self._coordinator = coordinator
         self._tasks = tasks
 
     async def HoldLease(
@@ -41,23 +40,22 @@ class CoordinatorServicer(wire.Servicer):
     ) -> AsyncIterator[wire.pb.HoldLeaseResponse]:
         reports = (wire.report_from_pb(message) async for message in request_iterator)
         hello = await _hello(reports)
-        coordinator = self._active.coordinator
-        session = coordinator.join(hello)
+        session = self._coordinator.join(hello)
         listening = self._tasks.create_task(
-            _listen(coordinator, reports, session), name=f"listen-{session.hello.worker_id}"
+            _listen(self._coordinator, reports, session), name=f"listen-{session.hello.worker_id}"
         )
         try:
             async for order in session.outbox.orders():
                 yield wire.order_to_pb(order)
         finally:
             listening.cancel()
-            coordinator.leave(session)
+            self._coordinator.leave(session)
 
     async def WatchFleet(
         self, request: wire.pb.WatchFleetRequest, context: Context
     ) -> AsyncIterator[wire.pb.WatchFleetResponse]:
         members: dict[WorkerId, Member] = {}
-        async for change in self._active.coordinator.watch():
+        async for change in self._coordinator.watch():
             if request.accepts_changes:
                 yield await _encoded(change)
                 continue
@@ -69,33 +67,33 @@ class CoordinatorServicer(wire.Servicer):
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Context) -> wire.pb.ReportQueueResponse:
         queue = wire.queue_from_pb(request)
         load = load_from_pb(request.load) if request.HasField("load") else None
-        bubbles = self._active.coordinator.report_queue(*queue)
+        bubbles = self._coordinator.report_queue(*queue)
         if load is not None:
-            self._active.coordinator.report_load(request.gateway_id, load)
+            self._coordinator.report_load(request.gateway_id, load)
         return wire.pb.ReportQueueResponse(bubble_s=bubbles.total_s, training_s=bubbles.training_s)
 
     async def PublishDrafter(
         self, request: wire.pb.PublishDrafterRequest, context: Context
     ) -> wire.pb.PublishDrafterResponse:
-        wish = await self._active.coordinator.publish(wire.publication_from_pb(request))
+        wish = await self._coordinator.publish(wire.publication_from_pb(request))
         return wire.pb.PublishDrafterResponse(drafter_version=wish.version)
 
     async def GetDrafter(self, request: wire.pb.GetDrafterRequest, context: Context) -> wire.pb.GetDrafterResponse:
-        return wire.newest_to_pb(self._active.coordinator.drafter)
+        return wire.newest_to_pb(self._coordinator.drafter)
 
     async def SetLending(self, request: wire.pb.SetLendingRequest, context: Context) -> wire.pb.SetLendingResponse:
-        return wire.pb.SetLendingResponse(was_enabled=self._active.coordinator.set_lending(enabled=request.enabled))
+        return wire.pb.SetLendingResponse(was_enabled=self._coordinator.set_lending(enabled=request.enabled))
 
     async def ExcludeWorkers(
         self, request: wire.pb.ExcludeWorkersRequest, context: Context
     ) -> wire.pb.ExcludeWorkersResponse:
         worker_ids = map(WorkerId, request.worker_ids)
-        excluded = await self._active.coordinator.exclude(worker_ids, excluded=request.excluded)
+        excluded = await self._coordinator.exclude(worker_ids, excluded=request.excluded)
         return wire.pb.ExcludeWorkersResponse(excluded_worker_ids=excluded)
 
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> bytes:  # type: ignore[override]
         """Return a serialized GetFleetResponse: gRPC would hold the event loop for all workers at once."""
-        observer = self._active.coordinator.observer
+        observer = self._coordinator.observer
         parts = [wire.fleet_to_pb(observer.summary()).SerializeToString()]
 
         def encode(accounts: list[WorkerAccount]) -> None:

@@ -1,7 +1,9 @@
 """State that outlives the coordinator: the drafters, a bound on the epochs granted, and the sums of the ledger."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import fcntl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Never, Protocol, Self
@@ -19,6 +21,7 @@ from tlt_common.whole_file import write_whole
 log = get_logger(__name__)
 
 STATE_FILE = "coordinator.json"
+LOCK_FILE = "coordinator.lock"
 
 EPOCH_BLOCK = 2**15
 """
@@ -52,6 +55,16 @@ class State:
 
 STATE_CODEC = TypeAdapter(State)
 """JSON of the state; unknown keys of a later version are ignored."""
+
+
+def first_state(now_s: float) -> State:
+    """
+    Return the state of a coordinator that finds none.
+
+    Epochs start at the current time in microseconds, so that they keep increasing although those granted before are not
+    known: no coordinator grants a million leases per second.
+    """
+    return State(reserved_epoch=Epoch(int(now_s * 1_000_000)))
 
 
 class StateBackend(Protocol):
@@ -97,6 +110,41 @@ def _noticed(writing: asyncio.Future[None]) -> None:
         writing.exception()
 
 
+@contextmanager
+def locked(directory: Path | None) -> Iterator[None]:
+    """
+    Keep other coordinators away from a state directory within the block.
+
+    The kernel releases the lock of a process that ends, however it ends.
+
+    Raises:
+        ConfigError: Another coordinator uses the directory, or it cannot be used.
+    """
+    if directory is None:
+        yield
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / LOCK_FILE).open("wb")
+    except OSError as error:
+        raise _unusable(directory, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"state_dir {directory} is in use by another coordinator: stop it, or choose another directory",
+                field="state_dir",
+            ) from error
+        except OSError as error:  # of file systems without locks
+            log.warning("state_dir_not_locked", state_dir=str(directory), reason=error.strerror)
+        yield
+
+
+def _unusable(directory: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"state_dir {directory} cannot be used: {error.strerror}", field="state_dir")
+
+
 class StateStore:
     """
     The state in memory, and its backend. Changes are applied one at a time, and only after they are stored.
@@ -113,22 +161,19 @@ class StateStore:
     @classmethod
     def open(cls, directory: Path | None, *, now_s: float) -> Self:
         """
-        Read the state left by an earlier run.
-
-        Without a directory nothing is stored. Epochs then start at the current time in microseconds: they keep
-        increasing over restarts, since no coordinator grants a million leases per second.
+        Read the state left by an earlier run. Without a directory nothing is stored; see `first_state`.
 
         Raises:
             ConfigError: The directory cannot be used, or its file is not a coordinator's state.
         """
         if directory is None:
-            return cls(State(reserved_epoch=Epoch(int(now_s * 1_000_000))), None)
+            return cls(first_state(now_s), None)
         path = directory / STATE_FILE
         try:
             directory.mkdir(parents=True, exist_ok=True)
             return cls(STATE_CODEC.validate_json(path.read_bytes()) if path.exists() else State(), StateFile(path))
         except OSError as error:
-            raise ConfigError(f"state_dir {directory} cannot be used: {error.strerror}", field="state_dir") from error
+            raise _unusable(directory, error) from error
         except ValidationError as error:
             raise ConfigError(
                 f"{path} is not a coordinator's state; remove it to start over, with drafter versions from 1",

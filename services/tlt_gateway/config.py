@@ -95,9 +95,8 @@ class GatewayConfig(ServiceConfig):
     spool_dir: Path | None = None
     """Directory for streamed weights, kept for workers that join later; must hold two copies. A gateway that
     restarts with the same directory serves the last update again; delete its content to start over at version 0.
-    Updates do not wait for the disk: one that arrived seconds before a power failure may be lost. Workers whose run
-    directory is on the same mount link the files instead of copying them. Null: a temporary directory, deleted when
-    the gateway stops."""
+    Updates do not wait for the disk: one that arrived seconds before a power failure may be lost. Null: a temporary
+    directory, deleted when the gateway stops."""
     spool_bytes: int | None = Field(None, gt=0)
     """Size in bytes of the volume with `spool_dir`, if smaller than its file system, as with a size limit on a
     Kubernetes volume; half of it is the maximum size of streamed weights. Null: the free space of the file system."""
@@ -126,8 +125,8 @@ class GatewayConfig(ServiceConfig):
     """Grace period in seconds for running calls, over gRPC and HTTP, after SIGTERM. New calls are refused meanwhile;
     calls that are still running afterwards end with an error that says so."""
     spool_shared: bool = False
-    """Send workers the path of streamed weights instead of the tensors; they must mount `spool_dir` under the same
-    path."""
+    """Send workers the path of streamed weights instead of the tensors, so that no worker keeps a copy; they must
+    mount `spool_dir` under the same path."""
 
 
 SERVICE = ServiceEntry(model=GatewayConfig, run="tlt_gateway.main:run", extra="gateway")

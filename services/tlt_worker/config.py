@@ -84,8 +84,7 @@ class WorkerConfig(ServiceConfig):
     receiving: ReceivingSettings = ReceivingSettings()
     """Settings for process groups of trainers."""
     run_dir: Path | None = None
-    """Directory for sockets and streamed weights. Processes whose directories are on one mount, gateways included,
-    link streamed weights instead of copying them. Keep it short: the path of a Unix socket is limited to 107
+    """Directory for sockets and streamed weights. Keep it short: the path of a Unix socket is limited to 107
     characters. Null: a temporary directory."""
     startup_responses: Path | None = None
     """File with responses of an earlier run, as `tlt drafter train` reads them. Until the fleet has a drafter, idle

@@ -9,7 +9,6 @@ import grpc
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.errors import InvalidRequestError
-from tlt_common.machine import boot_id
 from tlt_common.rpc.drain import Drain
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
@@ -59,9 +58,9 @@ class WorkerServicer(wire.Servicer):
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
     ) -> wire.pb.StageWeightsResponse:
-        order, parts = await wire.order_and_parts(aiter(request_iterator))
+        order, tensors = await wire.order_and_tensors(aiter(request_iterator))
         self._worker.memory.require_weights()
-        staged_bytes, digest = await self._worker.weights.stage(order, parts)
+        staged_bytes, digest = await self._worker.weights.stage(order, tensors)
         return wire.pb.StageWeightsResponse(staged_bytes=staged_bytes, digest=digest)
 
     async def CommitWeights(
@@ -78,11 +77,6 @@ class WorkerServicer(wire.Servicer):
         if request.from_piece < 0:
             raise InvalidRequestError(f"from_piece is {request.from_piece}; accepted: 0 or above", field="from_piece")
         log = await self._worker.weights.held(wire.release_from_pb(request.release)).log()
-        if request.from_piece == 0 and request.machine and request.machine == boot_id() and (file := await log.offer()):
-            yield wire.fetched_to_pb(file)
-            async for part in log.written():
-                yield wire.fetched_to_pb(part)
-            return
         async for chunk in log.follow(request.from_piece):
             yield wire.fetched_to_pb(chunk)
         yield wire.fetched_to_pb(log.end)
@@ -93,7 +87,7 @@ class WorkerServicer(wire.Servicer):
         base, uri, changes = await transfer.base_and_changes(aiter(request_iterator))
         async with aclosing(self._worker.folding.fold(base, uri, changes)) as chunks:
             async for chunk in chunks:
-                yield transfer.folded_to_pb(chunk)
+                yield wire.with_tensor(wire.pb.FoldWeightsResponse, chunk)
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context
@@ -126,7 +120,7 @@ class WorkerServicer(wire.Servicer):
         self, request: wire.pb.FetchCollectedRequest, context: Context
     ) -> AsyncIterator[wire.pb.FetchCollectedResponse]:
         async for chunk in self._worker.receiver.collected(transfer.fetch_from_pb(request)):
-            yield transfer.tensor_to_pb(chunk)
+            yield wire.with_tensor(wire.pb.FetchCollectedResponse, chunk)
 
     async def DropCollected(
         self, request: wire.pb.DropCollectedRequest, context: Context

@@ -14,7 +14,6 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
 from tlt_common.errors import EngineError
-from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -166,7 +165,6 @@ class Worker:
             draining=self._retired,
             training=self.activity.state is WorkerState.TRAINING,
             release=self.weights.release,
-            machine=boot_id(),
             receiving=self.receiver.active,
             kv_room=self._engine_info.kv_tokens,
             releasable=self.memory.releasable,

@@ -68,11 +68,14 @@ def test_all_services_know_the_collector_of_traces() -> None:
     assert "traces" not in render().config("gateway")
 
 
-def test_coordinators_keep_their_state_in_the_cluster(tmp_path: Path) -> None:
+def test_the_coordinator_keeps_its_state_in_the_cluster(tmp_path: Path) -> None:
     settings: Any = loaded(render(), "coordinator", tmp_path)
     assert settings.kubernetes.namespace == "rollouts"
     assert settings.kubernetes.pod == "pod-1"
-    assert settings.kubernetes.lease == "rl-tlt-coordinator"
+    assert settings.kubernetes.config_map == "rl-tlt-coordinator-state"
+    assert "coordinator-state" not in render().of("ConfigMap"), (
+        "the coordinator creates it; Helm would own what it holds"
+    )
 
 
 @pytest.mark.parametrize("service", ["cache", "tuner"])

@@ -88,13 +88,13 @@ def test_the_coordinator_may_do_four_things() -> None:
     rendered = render()
     rules = rendered.one("Role")["rules"]
     assert rules == [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
         {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "resourceNames": [rendered.config("coordinator")["kubernetes"]["lease"]],
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [rendered.config("coordinator")["kubernetes"]["config_map"]],
             "verbs": ["get", "update"],
         },
     ]

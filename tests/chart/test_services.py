@@ -77,13 +77,14 @@ def test_gateways_find_workers_and_each_other_by_headless_services() -> None:
     assert rendered.one("Service", "worker")["spec"]["selector"].items() <= labels.items()
 
 
-def test_the_coordinators_service_leads_to_the_leader() -> None:
-    selector = render().one("Service", "coordinator")["spec"]["selector"]
-    assert selector["tlt.dev/leader"] == "true"
-    assert "tlt.dev/leader" not in render().pods["coordinator"].metadata["labels"]
+@pytest.mark.parametrize("component", ["coordinator", "tuner"])
+def test_there_is_one_of_each_with_a_state_and_a_new_one_waits_for_its_end(component: str) -> None:
+    spec = render().one("Deployment", component)["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert component not in render().of("PodDisruptionBudget"), "it would keep a node from being drained"
 
 
-@pytest.mark.parametrize("component", ["gateway", "coordinator", "cache"])
+@pytest.mark.parametrize("component", ["gateway", "cache"])
 def test_drained_nodes_take_one_at_a_time(component: str) -> None:
     assert render().one("PodDisruptionBudget", component)["spec"]["maxUnavailable"] == 1
     assert not render("plain").of("PodDisruptionBudget")

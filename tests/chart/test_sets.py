@@ -75,7 +75,6 @@ def test_selectors_select_the_pods_they_are_for(name: str) -> None:
         for item in rendered.of(kind).values():
             selector = item["spec"]["selector"]
             required = dict(selector.get("matchLabels", selector))
-            required.pop("tlt.dev/leader", None)  # set at run time
             component = item["metadata"]["labels"]["app.kubernetes.io/component"]
             chosen = [labels for labels in pods if required.items() <= labels.items()]
             assert [labels["app.kubernetes.io/component"] for labels in chosen] == [component]

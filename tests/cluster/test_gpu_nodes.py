@@ -68,9 +68,8 @@ def test_priority_and_queue_are_passed_on(fleet: Rollouts) -> None:
 
 
 @one_gpu
-@pytest.mark.parametrize("component", ["gateway", "coordinator"])
-def test_replicas_are_on_nodes_of_their_own(fleet: Rollouts, component: str) -> None:
-    first, second = eventually(lambda: placed(fleet.ns, component, 2))
+def test_replicas_are_on_nodes_of_their_own(fleet: Rollouts) -> None:
+    first, second = eventually(lambda: placed(fleet.ns, "gateway", 2))
     assert first["spec"]["nodeName"] != second["spec"]["nodeName"]
     assert {first["spec"]["nodeName"], second["spec"]["nodeName"]} < set(CPU_NODES)
 
@@ -82,7 +81,7 @@ def placed(ns: Client, component: str, count: int) -> list[Object]:
 
 
 @one_gpu
-@pytest.mark.parametrize("component", ["gateway", "coordinator", "cache"])
+@pytest.mark.parametrize("component", ["gateway", "cache"])
 def test_a_second_replica_is_not_evicted_before_the_first_is_back(
     fleet: Rollouts, control_plane: ControlPlane, component: str
 ) -> None:

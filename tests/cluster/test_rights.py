@@ -16,12 +16,12 @@ from tests.cluster.release import RELEASE, install
 
 API = "/apis/authorization.k8s.io/v1"
 COORDINATOR = "rl-tlt-coordinator"
-LEASE = ("coordination.k8s.io", "leases")
+STATE = f"{COORDINATOR}-state"
 ALLOWED = {
-    *(("", "pods", verb, "") for verb in ("get", "list", "patch")),
+    *(("", "pods", verb, "") for verb in ("get", "patch")),
     *(("", "events", verb, "") for verb in ("create", "patch")),
-    (*LEASE, "create", ""),
-    *((*LEASE, verb, COORDINATOR) for verb in ("get", "update")),
+    ("", "configmaps", "create", ""),
+    *(("", "configmaps", verb, STATE) for verb in ("get", "update")),
 }
 REFUSED = (
     ("", "pods", "delete", ""),
@@ -32,10 +32,12 @@ REFUSED = (
     ("", "secrets", "get", "rl-tlt-tokens"),
     ("", "secrets", "list", ""),
     ("", "configmaps", "get", ""),
+    ("", "configmaps", "update", COORDINATOR),
+    ("", "configmaps", "delete", STATE),
+    ("", "pods", "list", ""),
     ("", "serviceaccounts/token", "create", ""),
     ("ray.io", "rayservices", "patch", ""),
-    (*LEASE, "get", "of-somebody-else"),
-    (*LEASE, "delete", COORDINATOR),
+    ("coordination.k8s.io", "leases", "get", ""),
 )
 Rule = tuple[str, str, str, str]
 Patched = Callable[[str, Object], None]
@@ -130,17 +132,15 @@ def patched(installed: Client, tmp_path_factory: pytest.TempPathFactory) -> Patc
 def test_the_coordinator_changes_its_own_labels_and_annotations(patched: Patched) -> None:
     annotations = {"tlt.dev/epoch": "1", "tlt.dev/drafter-version": "2"}
     patched("ours", {"metadata": {"labels": {"tlt.dev/role": "training"}, "annotations": annotations}})
-    patched("ours", {"metadata": {"labels": {"tlt.dev/role": "rollout", "tlt.dev/leader": "true"}}})
-    patched("ours", {"metadata": {"labels": {"tlt.dev/leader": None}}})
 
 
 @pytest.mark.parametrize(
     ("pod", "patch", "why"),
     [
         ("theirs", {"metadata": {"labels": {"tlt.dev/role": "training"}}}, "only pods of its own release"),
-        ("ours", {"metadata": {"labels": {"app": "web"}}}, "only the labels"),
-        ("ours", {"metadata": {"labels": {"app.kubernetes.io/instance": "other"}}}, "only the labels"),
-        ("ours", {"metadata": {"labels": {"app.kubernetes.io/name": None}}}, "only the labels"),
+        ("ours", {"metadata": {"labels": {"app": "web"}}}, "only the label"),
+        ("ours", {"metadata": {"labels": {"app.kubernetes.io/instance": "other"}}}, "only the label"),
+        ("ours", {"metadata": {"labels": {"app.kubernetes.io/name": None}}}, "only the label"),
         ("ours", {"metadata": {"annotations": {"seen": "1"}}}, "only the annotations"),
         ("ours", {"metadata": {"finalizers": ["tlt.dev/stay"]}}, "neither the specification"),
         ("ours", {"spec": {"activeDeadlineSeconds": 1}}, "neither the specification"),

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from tlt_coordinator.kube.api import (
     AwayError,
+    ConfigMapObject,
     ConflictError,
     EventObject,
     KubeRefusedError,
-    LeaseObject,
     MissingError,
     PodObject,
 )
@@ -18,9 +18,9 @@ from tlt_coordinator.kube.api import (
 
 @dataclass
 class FakeServer:
-    """The stored objects. Each replica accesses them through its own `FakeKube`."""
+    """The stored objects. Each process accesses them through its own `FakeKube`."""
 
-    leases: dict[str, LeaseObject] = field(default_factory=dict)
+    config_maps: dict[str, ConfigMapObject] = field(default_factory=dict)
     pods: dict[str, PodObject] = field(default_factory=dict)
     events: dict[str, EventObject] = field(default_factory=dict)
     versions: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -53,47 +53,38 @@ class FakeKube:
     def count(self, verb: str, resource: str) -> int:
         return sum(call[:2] == (verb, resource) for call in self.calls)
 
-    async def lease(self, name: str) -> LeaseObject | None:
-        await self._arrive("get", "leases", name)
-        self._answer("get", "leases")
-        return self.server.leases.get(name)
+    async def config_map(self, name: str) -> ConfigMapObject | None:
+        await self._arrive("get", "configmaps", name)
+        found = self.server.config_maps.get(name)
+        await self._answer("get", "configmaps")
+        return found
 
-    async def create_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
-        await self._arrive("create", "leases", name)
-        if name in self.server.leases:
-            raise ConflictError("create", "leases", f"{name} already exists")
-        return self._keep("create", name, lease)
+    async def create_config_map(self, name: str, data: Mapping[str, str]) -> ConfigMapObject:
+        await self._arrive("create", "configmaps", name)
+        if name in self.server.config_maps:
+            raise ConflictError("create", "configmaps", f"{name} already exists")
+        return await self._keep("create", name, ConfigMapObject(data=data, version=""))
 
-    async def replace_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
-        await self._arrive("update", "leases", name)
-        if name not in self.server.leases:
-            raise MissingError("update", "leases", f"{name} not found")
-        if lease.version != self.server.leases[name].version:
-            raise ConflictError("update", "leases", f"{name} has been modified")
-        return self._keep("update", name, lease)
+    async def replace_config_map(self, name: str, found: ConfigMapObject) -> ConfigMapObject:
+        await self._arrive("update", "configmaps", name)
+        if name not in self.server.config_maps:
+            raise MissingError("update", "configmaps", f"{name} not found")
+        if found.version != self.server.config_maps[name].version:
+            raise ConflictError("update", "configmaps", f"{name} has been modified")
+        return await self._keep("update", name, found)
 
     async def pod(self, name: str) -> PodObject:
         await self._arrive("get", "pods", name)
-        self._answer("get", "pods")
+        await self._answer("get", "pods")
         return self._pod("get", name)
 
-    async def pods(self, labels: Mapping[str, str]) -> tuple[PodObject, ...]:
-        await self._arrive("list", "pods", "")
-        self._answer("list", "pods")
-        return tuple(pod for pod in self.server.pods.values() if labels.items() <= pod.labels.items())
-
-    async def patch_pod(
-        self, name: str, *, labels: Mapping[str, str | None], annotations: Mapping[str, str] | None = None
-    ) -> PodObject:
+    async def patch_pod(self, name: str, *, labels: Mapping[str, str], annotations: Mapping[str, str]) -> PodObject:
         await self._arrive("patch", "pods", name)
         pod = self._pod("patch", name)
-        merged = {**pod.labels, **labels}
         pod = self.server.pods[name] = replace(
-            pod,
-            labels={key: value for key, value in merged.items() if value is not None},
-            annotations={**pod.annotations, **(annotations or {})},
+            pod, labels={**pod.labels, **labels}, annotations={**pod.annotations, **annotations}
         )
-        self._answer("patch", "pods")
+        await self._answer("patch", "pods")
         return pod
 
     async def create_event(self, event: EventObject) -> None:
@@ -101,14 +92,14 @@ class FakeKube:
         if event.name in self.server.events:
             raise ConflictError("create", "events", f"{event.name} already exists")
         self.server.events[event.name] = event
-        self._answer("create", "events")
+        await self._answer("create", "events")
 
     async def repeat_event(self, event: EventObject) -> None:
         await self._arrive("patch", "events", event.name)
         if event.name not in self.server.events:
             raise MissingError("patch", "events", f"{event.name} not found")
         self.server.events[event.name] = event
-        self._answer("patch", "events")
+        await self._answer("patch", "events")
 
     async def _arrive(self, verb: str, resource: str, name: str) -> None:
         self.calls.append((verb, resource, name))
@@ -118,13 +109,14 @@ class FakeKube:
         if (verb, resource) in self.refused:
             raise KubeRefusedError(verb, resource, f"cannot {verb} {resource}")
 
-    def _answer(self, verb: str, resource: str) -> None:
+    async def _answer(self, verb: str, resource: str) -> None:
+        """What has happened at the server stays, also if the answer is lost."""
         if self.mute:
             raise AwayError(verb, resource, "the answer was lost")
 
-    def _keep(self, verb: str, name: str, lease: LeaseObject) -> LeaseObject:
-        kept = self.server.leases[name] = replace(lease, version=str(next(self.server.versions)))
-        self._answer(verb, "leases")
+    async def _keep(self, verb: str, name: str, found: ConfigMapObject) -> ConfigMapObject:
+        kept = self.server.config_maps[name] = replace(found, version=str(next(self.server.versions)))
+        await self._answer(verb, "configmaps")
         return kept
 
     def _pod(self, verb: str, name: str) -> PodObject:

@@ -72,7 +72,8 @@ class ReceivingWorker(wire.Servicer):
         self, request: wire.pb.FetchCollectedRequest, context: Any
     ) -> AsyncIterator[wire.pb.FetchCollectedResponse]:
         for name in self.held:
-            yield transfer.tensor_to_pb(TensorChunk(name=name, dtype="BF16", shape=(1,), offset_bytes=0, data=b"ab"))
+            chunk = TensorChunk(name=name, dtype="BF16", shape=(1,), offset_bytes=0, data=b"ab")
+            yield wire.with_tensor(wire.pb.FetchCollectedResponse, chunk)
 
     async def DropCollected(self, request: wire.pb.DropCollectedRequest, context: Any) -> wire.pb.DropCollectedResponse:
         progress, self.held = self._progress, []

@@ -185,10 +185,10 @@ class FakeWorker(ReceivingWorker):
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
     ) -> wire.pb.StageWeightsResponse:
-        order, parts = await wire.order_and_parts(aiter(request_iterator))
+        order, following = await wire.order_and_tensors(aiter(request_iterator))
         self.orders.append(order)
         require_newer(order, served=self.release, staged=self.staged and self.staged[0])
-        tensors = [chunk async for chunk in wire.tensors_of(parts)]
+        tensors = [chunk async for chunk in following]
         if order.uri is not None:
             tensors += read(Path(order.uri.removeprefix("file://")) / FILE_NAME)
         elif order.peers:

@@ -87,13 +87,6 @@ def broken_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
     return os.pathsep.join([str(directory), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of the suite's engine in one process: each would start one of its own."""
-    for item in items:
-        if isinstance(item, pytest.Function) and "suite" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group(f"suite, {item.callspec.params['loop']}"))
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send the table to the process that prints the summary, if that is another one."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:

@@ -35,7 +35,7 @@ def test_changes_are_shown_without_a_reload(tab: Tab, own: ServedPage) -> None:
     assert sum("v1/events" in url for url in tab.requested) == 1
 
 
-def test_a_new_leader_is_read_anew_and_named(tab: Tab) -> None:
+def test_a_restarted_coordinator_is_read_anew_and_named(tab: Tab) -> None:
     tab.expected = LOST
     with serving(8) as first:
         page = tab.open(first, "fleet")

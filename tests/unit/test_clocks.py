@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 DATES = {
     "services/tlt_cache/memory_frame_store.py": "sequence numbers above those before a restart; they never fall",
     "services/tlt_coordinator/clock.py": "the offset of Unix time, read once",
-    "services/tlt_coordinator/kube/leader_lease.py": "times in the Lease, which nobody decides by",
     "services/tlt_coordinator/kube/events.py": "times and names of Events",
     "services/tlt_gateway/http/openai/answers.py": "the date of an answer, which OpenAI's protocol has",
     "services/tlt_gateway/http/openai/chat.py": "the date of an answer, which OpenAI's protocol has",

@@ -26,13 +26,6 @@ from tlt_common.wire.coordinator import (
     report_to_pb,
 )
 
-
-@pytest.mark.parametrize("pod", ["", "fleet-worker-x7"])
-def test_a_hello_arrives_whole(pod: str) -> None:
-    hello = WorkerHello(worker_id=WorkerId("w0"), address="a:1", model="m", device="cpu", max_running=3, pod=pod)
-    assert report_from_pb(report_to_pb(hello)) == hello
-
-
 HELLO = WorkerHello(
     worker_id=WorkerId("w0"),
     address="a:1",
@@ -46,10 +39,6 @@ HELLO = WorkerHello(
         PastChange(state=WorkerState.RESTING, age_s=1.0),
     ),
 )
-
-
-def test_devices_and_history_arrive_whole() -> None:
-    assert report_from_pb(report_to_pb(HELLO)) == HELLO
 
 
 def test_a_worker_that_says_no_number_of_devices_has_one() -> None:
@@ -89,10 +78,6 @@ def test_devices_and_history_that_cannot_be_are_refused(field: str, values: int 
 STATUS = WorkerStatus(
     state=WorkerState.TRAINING, lent=True, training_s=12.5, training_age_s=0.25, trainer_resting=True, problem="no room"
 )
-
-
-def test_a_status_arrives_whole() -> None:
-    assert report_from_pb(report_to_pb(STATUS)) == STATUS
 
 
 @pytest.mark.parametrize(

@@ -6,32 +6,9 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
-from tlt_common.load import AnnouncedRequests, GatewayLoad, WorkerLoad, by_cap
+from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_from_pb, load_to_pb
-
-names = st.text("abc-0123", min_size=1, max_size=20).map(WorkerId)
-tokens = st.integers(0, 2**31 - 1)
-loads = st.builds(
-    GatewayLoad,
-    workers=st.lists(
-        st.builds(
-            WorkerLoad,
-            worker_id=names,
-            running=st.lists(st.tuples(st.integers(1, 4), tokens), max_size=6).map(by_cap),
-        ),
-        max_size=4,
-    ).map(tuple),
-    ended=st.lists(tokens, max_size=5).map(tuple),
-    cut=st.lists(tokens, max_size=5).map(tuple),
-    announced=st.lists(st.builds(AnnouncedRequests, caller=tokens, count=tokens), max_size=3).map(tuple),
-)
-
-
-@given(loads)
-def test_a_load_arrives_as_it_was_sent(load: GatewayLoad) -> None:
-    message = wire.pb.GatewayLoad.FromString(load_to_pb(load).SerializeToString())
-    assert load_from_pb(message) == load
 
 
 @given(st.integers(1, 2**31 - 1))
@@ -40,7 +17,7 @@ def test_a_cap_is_told_no_lower_and_hardly_higher(cap: int) -> None:
     assert cap <= of.cap <= cap * 1.13 + 1
 
 
-@given(st.lists(st.tuples(st.integers(1, 15), tokens), max_size=50))
+@given(st.lists(st.tuples(st.integers(1, 15), st.integers(0, 2**31 - 1)), max_size=50))
 def test_every_request_is_counted_once_by_cap_and_bits(drawn: list[tuple[int, int]]) -> None:
     found = by_cap(drawn)
     assert sum(sum(of.counts) for of in found) == len(drawn)

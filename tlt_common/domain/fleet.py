@@ -150,9 +150,7 @@ class WorkerInfo:
     training: bool = False
     """Whether its device trains the drafter."""
     release: ServedRelease | None = None
-    """The served release; None if only the version is reported."""
-    machine: str = ""
-    """Boot id of its machine; empty if unknown."""
+    """The release it serves; None if it does not say more than the version."""
     receiving: bool = False
     """Whether it has joined a trainer's process group or has collected tensors of an update."""
     kv_room: int = 0

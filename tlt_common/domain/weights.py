@@ -48,32 +48,11 @@ class TensorChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolFile:
-    """A file to which its owner writes a release, with an identity beyond its name."""
-
-    path: str
-    device: int
-    inode: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenPiece:
-    """A piece of a tensor in the owner's file. Its location follows from the preceding pieces."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset_bytes: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEnd:
-    """The end of a release. The file it was written to is complete."""
+    """The end of a release."""
 
     pieces: int
     """Number of pieces of the whole release."""
-    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -111,7 +90,7 @@ class WeightsUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOrder:
-    """Order to stage a release, with its source: one of `uri`, `peers` and `file`, otherwise tensors in the stream."""
+    """What a worker is to stage and where from: `uri`, `peers`, else tensors in the stream."""
 
     release: ReleaseId
     uri: str | None = None
@@ -119,8 +98,6 @@ class StageOrder:
     """host:port of workers that have the release or are receiving it, in order of preference."""
     joining: bool = False
     """Whether other workers serve the release, so that it may replace a smaller one of the same version."""
-    file: SpoolFile | None = None
-    """File on the worker's machine to link. Its pieces follow in the stream as they are written."""
     base: ReleaseId | None = None
     """The release that must be served until the switch, since the weights were derived from it; None for any."""
 

@@ -124,7 +124,7 @@ class ExcludedLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLine(Line):
-    """The replica became or stopped being the leader. While it is not the leader, it writes nothing else."""
+    """The coordinator began or stopped lending. While it does not lend, it writes nothing else."""
 
     kind: Literal["leader"] = "leader"
 

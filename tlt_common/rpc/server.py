@@ -68,14 +68,12 @@ async def serving(
     uds: Path | None = None,
     security: ServerSecurity | None = None,
     drain: Drain | None = None,
-    connection_s: float | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """
     Serve at host:port and, if `uds` is given, at a unix socket, always in plain text.
 
-    Once `drain` begins, health checks report NOT_SERVING. `connection_s` limits the age of connections: callers then
-    reconnect, and running calls may finish on the old connection.
+    Once `drain` begins, health checks report NOT_SERVING.
 
     Raises:
         ConfigError: The address is in use or malformed, or the TLS files are invalid.
@@ -84,8 +82,6 @@ async def serving(
     # Without so_reuseport=0 a second server on the same port would silently share its calls.
     own = [("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
     options = list(dict([*OPTIONS, *limits.options(), *own]).items())
-    if connection_s is not None:
-        options.append(("grpc.max_connection_age_ms", round(connection_s * 1000)))
     interceptors = [*tracing.server_interceptors(), CallInterceptor(security.access, drain, limits)]
     server = grpc.aio.server(interceptors=interceptors, options=options)
     for service in services:

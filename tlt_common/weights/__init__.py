@@ -1,1 +1,1 @@
-"""Weights in files and in transit: reading, spooling, linking and comparing. Needs no torch."""
+"""Weights in files and on their way: read, spooled, compared. Needs no torch."""

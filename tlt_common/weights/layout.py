@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 
-from tlt_common.domain.weights import INDICES, MAX_WEIGHTS_BYTES, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import INDICES, MAX_WEIGHTS_BYTES, TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.safetensors_file import DTYPE_BYTES
 
@@ -42,7 +42,7 @@ class SpoolLayout:
         self.size_bytes = 0
         """Total bytes of all tensors of which a piece was placed."""
 
-    def position(self, piece: TensorChunk | WrittenPiece) -> int:
+    def position(self, piece: TensorChunk) -> int:
         """
         Return the byte offset in the file at which a piece belongs.
 
@@ -58,8 +58,8 @@ class SpoolLayout:
             raise _refused(piece, f"has more than the {entry.end - entry.start} bytes of its shape")
         return 8 + HEADER_BYTES + entry.start + entry.placed
 
-    def place(self, piece: TensorChunk | WrittenPiece) -> None:
-        """Record that a piece was written at its position."""
+    def place(self, piece: TensorChunk) -> None:
+        """Note that a piece is at its position."""
         self._entries[piece.name].placed += piece.size_bytes
 
     def header(self) -> bytes:
@@ -89,7 +89,7 @@ class SpoolLayout:
             )
         return HEADER_BYTES.to_bytes(8, "little") + header.ljust(HEADER_BYTES)
 
-    def _entry(self, piece: TensorChunk | WrittenPiece) -> _Entry:
+    def _entry(self, piece: TensorChunk) -> _Entry:
         if (known := self._entries.get(piece.name)) is not None:
             return known
         if not piece.name or piece.name == "__metadata__":
@@ -110,5 +110,5 @@ class SpoolLayout:
         return entry
 
 
-def _refused(piece: TensorChunk | WrittenPiece, what: str) -> WeightsError:
+def _refused(piece: TensorChunk, what: str) -> WeightsError:
     return WeightsError(f"tensor {piece.name!r} {what}", field="tensor")

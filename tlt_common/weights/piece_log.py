@@ -3,12 +3,10 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
-from pathlib import Path
 
 from tlt_common.disk import on_disk
-from tlt_common.domain.weights import ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, TensorChunk
 from tlt_common.errors import UnavailableError
-from tlt_common.weights.hard_link import described
 from tlt_common.weights.message_buffers import keep_message_buffers
 from tlt_common.weights.safetensors_file import Piece
 
@@ -21,27 +19,22 @@ class PieceLog:
     A growing list of pieces. Belongs to one event loop.
 
     All workers that receive a release from each other have its pieces in the same order, so that a follower can
-    continue at another worker with the next number.
-
-    Attributes:
-        file: The spool's file with all pieces; None if they are in files that are not ours.
+    continue at another one at the number it has reached.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
-        self.file = file
+    def __init__(self) -> None:
         self._pieces: list[Piece] = []
         self._is_complete = False
-        self._digest = ""
         self._failure = ""
         self._recent: OrderedDict[int, TensorChunk] = OrderedDict()
         self._changed = asyncio.Event()
 
     @classmethod
-    def of(cls, pieces: Iterable[Piece], *, file: Path | None = None, digest: str = "") -> "PieceLog":
+    def of(cls, pieces: Iterable[Piece]) -> "PieceLog":
         """Return the log of a complete release."""
-        log = cls(file)
+        log = cls()
         log._pieces += pieces
-        log.finish(digest)
+        log.finish()
         return log
 
     def __len__(self) -> int:
@@ -54,8 +47,8 @@ class PieceLog:
 
     @property
     def end(self) -> ReleaseEnd:
-        """The end of the release; None until it is complete."""
-        return ReleaseEnd(pieces=len(self._pieces), digest=self._digest)
+        """The end of the release, once it is complete."""
+        return ReleaseEnd(pieces=len(self._pieces))
 
     def append(self, piece: Piece, chunk: TensorChunk | None = None) -> None:
         """Append a piece, and its content if it is in memory."""
@@ -66,9 +59,8 @@ class PieceLog:
         self._pieces.append(piece)
         self._notify()
 
-    def finish(self, digest: str) -> None:
-        """Mark the log as complete, with the digest of the release."""
-        self._digest = digest
+    def finish(self) -> None:
+        """Mark the log as complete."""
         self._is_complete = True
         self._recent.clear()
         self._notify()
@@ -91,33 +83,6 @@ class PieceLog:
         while await self._has(number):
             yield await self._content(number)
             number += 1
-
-    async def written(self) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
-        """
-        Yield descriptions of all pieces as they are written to the file, then the end of the release.
-
-        Raises:
-            UnavailableError: The rest will not arrive.
-        """
-        number = 0
-        while await self._has(number):
-            piece = self._pieces[number]
-            yield WrittenPiece(
-                name=piece.name,
-                dtype=piece.dtype,
-                shape=piece.shape,
-                offset_bytes=piece.offset_bytes,
-                size_bytes=piece.length,
-            )
-            number += 1
-        yield self.end
-
-    async def offer(self) -> SpoolFile | None:
-        """
-        Return the information that others on this machine need to link the file; None if it is another process's, or
-        gone.
-        """
-        return await on_disk(described, self.file) if self.file is not None else None
 
     async def until_complete(self) -> None:
         """

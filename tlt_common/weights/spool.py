@@ -1,19 +1,16 @@
-"""A release in a safetensors file: written piece by piece, or linked while another process writes it."""
+"""A release in a safetensors file of ours, which is written piece by piece."""
 
 import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from io import FileIO
 from pathlib import Path
-from typing import TypeVar
 
 from tlt_common.disk import on_disk, remove_beside
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
-from tlt_common.errors import UnavailableError, WeightsUnreadableError
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk
+from tlt_common.errors import WeightsUnreadableError
 from tlt_common.weights.digest import TensorDigest
-from tlt_common.weights.hard_link import link
 from tlt_common.weights.layout import FILE_NAME, SpoolLayout
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.message_buffers import keep_message_buffers
@@ -25,8 +22,6 @@ IDLE_S = 60.0
 COPIES = 2
 """Copies on a volume during an update: the served weights and the arriving ones."""
 
-Part = TypeVar("Part")
-
 
 def fitting(max_bytes: int, *, volume_bytes: int | None) -> int:
     """Return the maximum size of weights on a volume of this size; None sets no limit."""
@@ -37,10 +32,8 @@ class Spool:
     """
     A new directory with one `model.safetensors`, which is a release once it is complete.
 
-    Tensors are written to the file (`receive`). Alternatively, the file is a link to another process's file on this
-    machine, whose owner reports the written pieces (`receive_written`): nothing is copied, and the digest is the
-    owner's. Pieces of a tensor must arrive in order; tensors may be interleaved. Arrived pieces can be followed through
-    `log`.
+    Pieces of a tensor must arrive in order; tensors may be interleaved. What has arrived can be followed through `log`
+    meanwhile.
 
     `write`, `complete` and `remove` block on the disk and raise OSError if it fails or is full: call them in a thread.
     The others raise WeightsUnreadableError instead.
@@ -48,8 +41,7 @@ class Spool:
     Args:
         parent: Parent of the directory.
         max_bytes: Maximum size of all tensors.
-        check: Checks each piece in a thread and raises WeightsError if it is not accepted.
-        source: The file to link; None to write tensors.
+        check: Looks at each piece in a thread, and raises WeightsError if it is none that is accepted.
 
     Attributes:
         locked: The directory and the lock on it.
@@ -63,38 +55,30 @@ class Spool:
         *,
         max_bytes: int = MAX_WEIGHTS_BYTES,
         check: Callable[[TensorChunk], None] | None = None,
-        source: SpoolFile | None = None,
     ) -> None:
-        self.locked = LockedDirectory.create(parent) if source is None else link(parent, source)
+        self.locked = LockedDirectory.create(parent)
         self.file = self.directory / FILE_NAME
-        self.log = PieceLog(self.file)
+        self.log = PieceLog()
         self._check = check
         self._layout = SpoolLayout(max_bytes=max_bytes)
         self._digest = TensorDigest()
-        self._owners_digest = ""
-        self._output: FileIO | None = None if source else self.file.open("xb", buffering=0)
+        self._output = self.file.open("xb", buffering=0)
         # A cancelled caller removes the spool while its thread may still be writing; the descriptor of a closed file
         # may be reused.
         self._writing = threading.Lock()
 
     @classmethod
     async def begin(
-        cls,
-        parent: Path,
-        *,
-        max_bytes: int,
-        check: Callable[[TensorChunk], None] | None = None,
-        source: SpoolFile | None = None,
+        cls, parent: Path, *, max_bytes: int, check: Callable[[TensorChunk], None] | None = None
     ) -> "Spool":
         """
         Create a spool. A cancelled call leaves none behind.
 
         Raises:
-            WeightsUnreadableError: The disk is full or fails, or as for `link`.
+            WeightsUnreadableError: The disk is full or fails.
         """
-        if source is None:
-            keep_message_buffers()
-        creating = asyncio.ensure_future(on_disk(cls, parent, max_bytes=max_bytes, check=check, source=source))
+        keep_message_buffers()
+        creating = asyncio.ensure_future(on_disk(cls, parent, max_bytes=max_bytes, check=check))
         try:
             return await asyncio.shield(creating)
         except asyncio.CancelledError:
@@ -109,14 +93,9 @@ class Spool:
         return self.locked.directory
 
     @property
-    def is_linked(self) -> bool:
-        """Whether another process writes the file."""
-        return self._output is None
-
-    @property
     def digest(self) -> str:
-        """Digest of the tensors that have arrived; for a linked file, only once it is complete."""
-        return self._owners_digest if self.is_linked else self._digest.value
+        """Digest of the tensors that have arrived."""
+        return self._digest.value
 
     async def receive(self, tensors: AsyncIterator[TensorChunk], *, skip: int = 0, idle_s: float = IDLE_S) -> None:
         """
@@ -142,28 +121,6 @@ class Spool:
             if writing is not None:
                 await self._on_disk(writing)
 
-    async def receive_written(self, parts: AsyncIterator[WrittenPiece | ReleaseEnd], *, idle_s: float = IDLE_S) -> None:
-        """
-        Follow the owner of the linked file until the release ends. Does not finish the spool.
-
-        Raises:
-            WeightsError: A piece does not continue its tensor, exceeds the maximum size, or as for `check`.
-            UnavailableError: The stream ended early.
-            TimeoutError: Nothing was written for `idle_s` seconds.
-        """
-        while (part := await _next(parts, idle_s)) is not None:
-            if isinstance(part, ReleaseEnd):
-                if part.pieces != len(self.log):
-                    raise UnavailableError(f"the stream ended after {len(self.log)} of {part.pieces} pieces")
-                self._owners_digest = part.digest
-                return
-            piece = self._located(part)
-            self._layout.place(part)
-            self.log.append(piece)
-            if self._check is not None:
-                await self._on_disk(on_disk(self._look_at, self._check, piece))
-        raise UnavailableError(f"the stream ended after {len(self.log)} of unknown pieces")
-
     async def finish(self) -> None:
         """
         Complete the file, and end the log.
@@ -172,7 +129,7 @@ class Spool:
             WeightsError: As for `complete`.
         """
         await self._on_disk(on_disk(self.complete))
-        self.log.finish(self.digest)
+        self.log.finish()
 
     def discard(self, why: str) -> None:
         """Delete the spool and end all followers."""
@@ -190,7 +147,7 @@ class Spool:
         if self._check is not None:
             self._check(chunk)
         with self._writing:
-            if self._output is None or self._output.closed:
+            if self._output.closed:
                 raise OSError(f"{self.directory} was removed")
             piece = self._located(chunk)
             _write_all(self._output.fileno(), chunk.data, piece.position)
@@ -200,19 +157,15 @@ class Spool:
 
     def complete(self) -> int:
         """
-        Write the header and close the file, or check that its owner did; return the total bytes of all tensors.
+        Write the header and close the file; return the total bytes of all tensors.
 
         Raises:
             WeightsError: There is no tensor, one is incomplete, or there are too many for the header.
-            WeightsUnreadableError: The header of a linked file differs, or the file is too short.
         """
         header = self._layout.header()
-        if self._output is None:
-            self._require_written(header)
-        else:
-            with self._writing:
-                _write_all(self._output.fileno(), header, 0)
-                self._output.close()
+        with self._writing:
+            _write_all(self._output.fileno(), header, 0)
+            self._output.close()
         return self._layout.size_bytes
 
     def remove(self) -> None:
@@ -221,44 +174,34 @@ class Spool:
 
     def _remove(self) -> None:
         with self._writing:  # it may hang in another thread
-            if self._output is not None:
-                self._output.close()
+            self._output.close()
         self.locked.remove()
 
-    def _located(self, part: TensorChunk | WrittenPiece) -> Piece:
+    def _located(self, chunk: TensorChunk) -> Piece:
         return Piece(
             file=self.file,
-            position=self._layout.position(part),
-            length=part.size_bytes,
-            name=part.name,
-            dtype=part.dtype,
-            shape=part.shape,
-            offset_bytes=part.offset_bytes,
+            position=self._layout.position(chunk),
+            length=chunk.size_bytes,
+            name=chunk.name,
+            dtype=chunk.dtype,
+            shape=chunk.shape,
+            offset_bytes=chunk.offset_bytes,
         )
 
     def _note(self, chunk: TensorChunk, writing: asyncio.Future[Piece]) -> None:
         if not writing.cancelled() and writing.exception() is None:
             self.log.append(writing.result(), chunk)
 
-    @staticmethod
-    def _look_at(check: Callable[[TensorChunk], None], piece: Piece) -> None:
-        check(piece.read())
-
     async def _on_disk(self, work: Awaitable[object]) -> None:
         try:
             await work
         except OSError as error:
-            what = f"read {self.file}" if self.is_linked else f"store weights in {self.directory}"
-            raise WeightsUnreadableError(f"cannot {what}: {error.strerror or error}") from error
-
-    def _require_written(self, header: bytes) -> None:
-        with self.file.open("rb", buffering=0) as file:
-            size = len(header) + self._layout.size_bytes
-            if file.read(len(header)) != header or self.file.stat().st_size < size:
-                raise WeightsUnreadableError(f"{self.file} is not complete")
+            raise WeightsUnreadableError(
+                f"cannot store weights in {self.directory}: {error.strerror or error}"
+            ) from error
 
 
-async def _next(stream: AsyncIterator[Part], idle_s: float) -> Part | None:
+async def _next(stream: AsyncIterator[TensorChunk], idle_s: float) -> TensorChunk | None:
     async with asyncio.timeout(idle_s):
         return await anext(stream, None)
 

@@ -8,25 +8,21 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import MAX_STOP_TOKEN_IDS, LogprobKind, Prompt, SamplingParams, Speculation
 from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.errors import InvalidRequestError
+from tlt_common.wire.convert import numbers_of, pair
 
-_SPECULATION_TO_PB = {Speculation.AUTO: pb.SPECULATION_AUTO, Speculation.OFF: pb.SPECULATION_OFF}
+_SPECULATION_TO_PB = numbers_of(Speculation, pb.Speculation.DESCRIPTOR)
 _SPECULATION_FROM_PB = {pb.SPECULATION_UNSPECIFIED: Speculation.AUTO} | {
     value: key for key, value in _SPECULATION_TO_PB.items()
 }
-_LOGPROBS_TO_PB = {
-    LogprobKind.POLICY: pb.LOGPROB_KIND_POLICY,
-    LogprobKind.RAW: pb.LOGPROB_KIND_RAW,
-    LogprobKind.TRUNCATED: pb.LOGPROB_KIND_TRUNCATED,
-}
+_LOGPROBS_TO_PB = numbers_of(LogprobKind, pb.LogprobKind.DESCRIPTOR)
 _LOGPROBS_FROM_PB = {pb.LOGPROB_KIND_UNSPECIFIED: LogprobKind.POLICY} | {
     value: key for key, value in _LOGPROBS_TO_PB.items()
 }
-_FINISH_TO_PB = {
-    FinishReason.STOP: pb.FINISH_REASON_STOP,
-    FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
-    FinishReason.ABORT: pb.FINISH_REASON_ABORT,
-}
+_FINISH_TO_PB = numbers_of(FinishReason, pb.FinishReason.DESCRIPTOR)
 _FINISH_FROM_PB = {value: key for key, value in _FINISH_TO_PB.items()}
+
+stats_to_pb, stats_from_pb = pair(ResponseStats, pb.ResponseStats)
+_routed_to_pb, _routed_from_pb = pair(RoutedExperts, pb.RoutedExperts)
 
 
 def sampling_to_pb(params: SamplingParams) -> pb.SamplingParams:
@@ -134,48 +130,6 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         session_id=message.session_id,
         cache_salt=message.cache_salt,
         routed_experts_start=message.routed_experts_start if message.HasField("routed_experts_start") else None,
-    )
-
-
-def stats_to_pb(stats: ResponseStats) -> pb.ResponseStats:
-    return pb.ResponseStats(
-        prompt_tokens=stats.prompt_tokens,
-        completion_tokens=stats.completion_tokens,
-        rounds=stats.rounds,
-        accepted_draft_tokens=stats.accepted_draft_tokens,
-        speculation_blocker=stats.speculation_blocker,
-        worker_id=stats.worker_id,
-        proposed_draft_tokens=stats.proposed_draft_tokens,
-        cached_tokens=stats.cached_tokens,
-    )
-
-
-def stats_from_pb(message: pb.ResponseStats) -> ResponseStats:
-    return ResponseStats(
-        prompt_tokens=message.prompt_tokens,
-        completion_tokens=message.completion_tokens,
-        rounds=message.rounds,
-        accepted_draft_tokens=message.accepted_draft_tokens,
-        speculation_blocker=message.speculation_blocker,
-        worker_id=message.worker_id,
-        proposed_draft_tokens=message.proposed_draft_tokens,
-        cached_tokens=message.cached_tokens,
-    )
-
-
-def _routed_to_pb(routed: RoutedExperts) -> pb.RoutedExperts:
-    return pb.RoutedExperts(
-        first=routed.first, layer_count=routed.layers, top_k=routed.top_k, dtype=routed.dtype, data=routed.data
-    )
-
-
-def _routed_from_pb(message: pb.RoutedExperts) -> RoutedExperts:
-    return RoutedExperts(
-        first=message.first,
-        layers=message.layer_count,
-        top_k=message.top_k,
-        dtype=message.dtype,
-        data=message.data,
     )
 
 

@@ -8,6 +8,8 @@ from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import HiddenStateServi
 from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import HiddenStateServiceStub as Stub
 from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import add_HiddenStateServiceServicer_to_server as add_servicer
 from tlt_common.domain.hidden import CacheUsage, CapturePolicy, EncodedFrame
+from tlt_common.wire.convert import Field, pair
+from tlt_common.wire.rules import taken
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["HiddenStateService"].full_name
 METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["HiddenStateService"].methods_by_name)
@@ -54,39 +56,7 @@ def cursors_from_pb(message: pb.TakeRequest) -> dict[int, int]:
     return {0: message.newer_than, **message.newer_than_by_shard}
 
 
-def policy_to_pb(policy: CapturePolicy) -> pb.WatchPolicyResponse:
-    return pb.WatchPolicyResponse(
-        enabled=policy.enabled,
-        sample_ratio=policy.sample_ratio,
-        frame_tokens=policy.frame_tokens,
-        state_bits=policy.state_bits,
-    )
-
-
-def policy_from_pb(message: pb.WatchPolicyResponse) -> CapturePolicy:
-    return CapturePolicy(
-        enabled=message.enabled,
-        sample_ratio=message.sample_ratio,
-        frame_tokens=message.frame_tokens,
-        state_bits=message.state_bits or 16,
-    )
-
-
-def usage_to_pb(usage: CacheUsage) -> pb.GetUsageResponse:
-    return pb.GetUsageResponse(
-        frame_count=usage.frames,
-        token_count=usage.tokens,
-        used_bytes=usage.used_bytes,
-        budget_bytes=usage.budget_bytes,
-        evicted_count=usage.evicted,
-    )
-
-
-def usage_from_pb(message: pb.GetUsageResponse) -> CacheUsage:
-    return CacheUsage(
-        frames=message.frame_count,
-        tokens=message.token_count,
-        used_bytes=message.used_bytes,
-        budget_bytes=message.budget_bytes,
-        evicted=message.evicted_count,
-    )
+policy_to_pb, policy_from_pb = pair(
+    CapturePolicy, pb.WatchPolicyResponse, state_bits=Field(read=taken(lambda bits: bits or 16))
+)
+usage_to_pb, usage_from_pb = pair(CacheUsage, pb.GetUsageResponse)

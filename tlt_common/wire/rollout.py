@@ -10,14 +10,15 @@ from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutService
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server as add_servicer
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index
 from tlt_common.domain.bounds import MAX_ABORTED, MAX_INTERNAL_ID, require_count, require_name
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.server_info import Bubbles, ServerInfo
-from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
+from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import InvalidRequestError
+from tlt_common.wire.convert import Parts, numbers_of, pair
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, ids_from_pb, prompt_from_pb, prompt_to_pb
-from tlt_common.wire.weights import source_to_pb, update_and_tensors, write_tensor
+from tlt_common.wire.weights import update_and_tensors, update_to_pb
 
 if TYPE_CHECKING:
     from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceAsyncStub as AsyncStub
@@ -157,72 +158,20 @@ def sample_from_pb(message: pb.GenerateBatchResponse) -> Sample:
     )
 
 
-def update_to_pb(part: WeightsUpdate | TensorChunk) -> pb.UpdateWeightsRequest:
-    if isinstance(part, TensorChunk):
-        message = pb.UpdateWeightsRequest()
-        write_tensor(part, message.tensor)
-        return message
-    header = pb.UpdateWeightsHeader(
-        policy_version=part.version,
-        source=source_to_pb(part.uri),
-        key=part.key,
-        size_bytes=part.size_bytes,
-        base_version=part.base,
-    )
-    return pb.UpdateWeightsRequest(header=header)
-
-
-def result_to_pb(result: UpdateResult) -> pb.UpdateWeightsResponse:
-    return pb.UpdateWeightsResponse(
-        policy_version=result.version, worker_count=result.workers, elapsed_s=result.elapsed_s
-    )
-
-
-def result_from_pb(message: pb.UpdateWeightsResponse) -> UpdateResult:
-    return UpdateResult(
-        version=PolicyVersion(message.policy_version), workers=message.worker_count, elapsed_s=message.elapsed_s
-    )
-
-
-def info_to_pb(info: ServerInfo) -> pb.GetServerInfoResponse:
-    return pb.GetServerInfoResponse(
-        model=info.model,
-        vocab_size=info.vocab_size,
-        context_length=info.context_length,
-        policy_version=info.policy_version,
-        drafter_version=info.drafter_version,
-        worker_count=info.workers,
-        queued_count=info.queued,
-        running_count=info.running,
-        server_version=info.server_version,
-        paused=info.pause.holds,
-        pause_left_s=info.pause.left_s,
-        bubble_s=info.bubbles.total_s,
-        training_s=info.bubbles.training_s,
-    )
-
-
-def info_from_pb(message: pb.GetServerInfoResponse) -> ServerInfo:
-    return ServerInfo(
-        model=message.model,
-        vocab_size=message.vocab_size,
-        context_length=message.context_length,
-        policy_version=PolicyVersion(message.policy_version),
-        drafter_version=DrafterVersion(message.drafter_version),
-        workers=message.worker_count,
-        queued=message.queued_count,
-        running=message.running_count,
-        server_version=message.server_version,
-        pause=Pause(left_s=message.pause_left_s),
-        bubbles=Bubbles(total_s=message.bubble_s, training_s=message.training_s),
-    )
-
-
-_MODES = {
-    PauseMode.ABORT: pb.PAUSE_MODE_ABORT,
-    PauseMode.KEEP: pb.PAUSE_MODE_KEEP,
-    PauseMode.WAIT: pb.PAUSE_MODE_WAIT,
-}
+result_to_pb, result_from_pb = pair(UpdateResult, pb.UpdateWeightsResponse, version="policy_version")
+info_to_pb, info_from_pb = pair(
+    ServerInfo,
+    pb.GetServerInfoResponse,
+    pause=Parts(
+        {"paused": lambda info: info.pause.holds, "pause_left_s": lambda info: info.pause.left_s},
+        lambda _, message: Pause(left_s=message.pause_left_s),
+    ),
+    bubbles=Parts(
+        {"bubble_s": lambda info: info.bubbles.total_s, "training_s": lambda info: info.bubbles.training_s},
+        lambda _, message: Bubbles(total_s=message.bubble_s, training_s=message.training_s),
+    ),
+)
+_MODES = numbers_of(PauseMode, pb.PauseMode.DESCRIPTOR)
 
 
 def pause_to_pb(mode: PauseMode, pause: Pause | None = None) -> pb.PauseRequest:

@@ -3,25 +3,21 @@
 from collections.abc import AsyncIterator, Iterator
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
-from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember, TensorForm
+from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import InvalidRequestError
 from tlt_common.weights.checkpoint import PIECE_BYTES
-from tlt_common.wire.weights import release_from_pb, release_to_pb, source_to_pb, tensor_from_pb, write_tensor
+from tlt_common.wire.convert import pair
+from tlt_common.wire.weights import release_from_pb, release_to_pb, source_to_pb, tensor_from_pb
+
+_member_to_pb, _member_from_pb = pair(GroupMember, pb.ProcessGroup)
+broadcast_to_pb, _broadcast_from_pb = pair(Broadcast, pb.ReceiveTensorsRequest)
+collected_to_pb, collected_from_pb = pair(Collected, pb.Collected)
+_part_to_pb, _part_from_pb = pair(ChangesPart, pb.ChangesPart, base="base_version")
 
 
 def group_to_pb(member: GroupMember) -> pb.JoinGroupRequest:
-    return pb.JoinGroupRequest(
-        group=pb.ProcessGroup(
-            name=member.name,
-            backend=member.backend,
-            master_address=member.master_address,
-            master_port=member.master_port,
-            rank=member.rank,
-            world_size=member.world_size,
-        )
-    )
+    return pb.JoinGroupRequest(group=_member_to_pb(member))
 
 
 def group_from_pb(message: pb.JoinGroupRequest) -> GroupMember:
@@ -29,23 +25,7 @@ def group_from_pb(message: pb.JoinGroupRequest) -> GroupMember:
     Raises:
         InvalidRequestError: A field of the group is invalid.
     """
-    group = message.group
-    return GroupMember(
-        name=group.name,
-        backend=group.backend,
-        master_address=group.master_address,
-        master_port=group.master_port,
-        rank=group.rank,
-        world_size=group.world_size,
-    ).checked()
-
-
-def broadcast_to_pb(broadcast: Broadcast) -> pb.ReceiveTensorsRequest:
-    return pb.ReceiveTensorsRequest(
-        group=broadcast.group,
-        tensors=[pb.TensorForm(name=form.name, dtype=form.dtype, shape=form.shape) for form in broadcast.tensors],
-        flat=broadcast.flat,
-    )
+    return _member_from_pb(message.group).checked()
 
 
 def broadcast_from_pb(message: pb.ReceiveTensorsRequest) -> Broadcast:
@@ -53,39 +33,15 @@ def broadcast_from_pb(message: pb.ReceiveTensorsRequest) -> Broadcast:
     Raises:
         InvalidRequestError: A tensor is invalid.
     """
-    return Broadcast(
-        group=message.group,
-        tensors=tuple(
-            TensorForm(name=form.name, dtype=form.dtype, shape=tuple(form.shape)) for form in message.tensors
-        ),
-        flat=message.flat,
-    ).checked()
-
-
-def collected_to_pb(collected: Collected) -> pb.Collected:
-    return pb.Collected(
-        tensor_count=collected.tensors,
-        missing_count=collected.missing,
-        first_missing=collected.first_missing,
-        part_count=collected.parts,
-    )
-
-
-def collected_from_pb(message: pb.Collected) -> Collected:
-    return Collected(
-        tensors=message.tensor_count,
-        missing=message.missing_count,
-        first_missing=message.first_missing,
-        parts=message.part_count,
-    )
+    return _broadcast_from_pb(message).checked()
 
 
 def part_to_pb(part: ChangesPart | None) -> pb.ChangesPart | None:
-    return None if part is None else pb.ChangesPart(base_version=part.base, number=part.number)
+    return None if part is None else _part_to_pb(part)
 
 
 def fetch_from_pb(message: pb.FetchCollectedRequest) -> ChangesPart | None:
-    return _part(message.next) if message.HasField("next") else None
+    return _part_from_pb(message.next) if message.HasField("next") else None
 
 
 def content_to_pb(content: bytes, part: ChangesPart | None) -> Iterator[pb.CollectTensorsRequest]:
@@ -106,32 +62,12 @@ async def part_and_content(
         async for message in messages:
             yield message.piece
 
-    return _part(first.part) if first.HasField("part") else None, pieces()
-
-
-def _part(message: pb.ChangesPart) -> ChangesPart:
-    return ChangesPart(base=PolicyVersion(message.base_version), number=message.number)
-
-
-def tensor_to_pb(chunk: TensorChunk) -> pb.FetchCollectedResponse:
-    message = pb.FetchCollectedResponse()
-    write_tensor(chunk, message.tensor)
-    return message
-
-
-def fetched_tensor(message: pb.FetchCollectedResponse) -> TensorChunk:
-    return tensor_from_pb(message.tensor)
+    return _part_from_pb(first.part) if first.HasField("part") else None, pieces()
 
 
 def base_to_pb(base: ReleaseId, uri: str | None) -> pb.FoldWeightsRequest:
     """Encode what changes are of, and where they are; None: they follow."""
     return pb.FoldWeightsRequest(header=pb.FoldWeightsHeader(base=release_to_pb(base), source=source_to_pb(uri)))
-
-
-def change_to_pb(chunk: TensorChunk) -> pb.FoldWeightsRequest:
-    message = pb.FoldWeightsRequest()
-    write_tensor(chunk, message.tensor)
-    return message
 
 
 async def base_and_changes(
@@ -155,13 +91,3 @@ async def base_and_changes(
 
     uri = first.header.source.uri if first.header.HasField("source") else None
     return release_from_pb(first.header.base), uri, changes()
-
-
-def folded_to_pb(chunk: TensorChunk) -> pb.FoldWeightsResponse:
-    message = pb.FoldWeightsResponse()
-    write_tensor(chunk, message.tensor)
-    return message
-
-
-def folded_tensor(message: pb.FoldWeightsResponse) -> TensorChunk:
-    return tensor_from_pb(message.tensor)

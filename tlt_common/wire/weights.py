@@ -1,92 +1,38 @@
 """Weights updates and tensor chunks <-> tlt.common.v1."""
 
-from collections.abc import AsyncIterator
-from typing import TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol, TypeVar
 
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2 import UpdateWeightsHeader, UpdateWeightsRequest
-from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
-    FetchWeightsEnd,
-    StageWeightsHeader,
-    StageWeightsRequest,
-    WorkerInfo,
-)
-from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
-    SpoolFile as SpoolFileMessage,
-)
-from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
-    WrittenPiece as WrittenPieceMessage,
-)
+from tlt_common._generated.tlt.worker.v1.worker_pb2 import StageWeightsHeader, StageWeightsRequest, WorkerInfo
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import (
-    ReleaseEnd,
-    ReleaseId,
-    SpoolFile,
-    StageOrder,
-    TensorChunk,
-    WeightsUpdate,
-    WrittenPiece,
-)
+from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
+from tlt_common.wire.convert import Codec, Field, Parts, Sent, either, pair
 
 KEY_CHARACTERS = 128
 """Maximum length of an update's idempotency key."""
 
-StagePart: TypeAlias = TensorChunk | WrittenPiece | ReleaseEnd
-"""What follows an order to stage."""
+
+class _Carrying(Protocol):
+    """A message that carries a piece of a tensor."""
+
+    @property
+    def tensor(self) -> pb.TensorChunk: ...
 
 
-def write_tensor(chunk: TensorChunk, message: pb.TensorChunk) -> None:
-    """Fill in a part of a message. Passing the part to the message's constructor would copy the data once more."""
-    message.name, message.dtype, message.offset_bytes = chunk.name, chunk.dtype, chunk.offset_bytes
-    message.shape.extend(chunk.shape)
-    message.data = chunk.data
+Carrier = TypeVar("Carrier", bound=_Carrying)
+Header = TypeVar("Header", WeightsUpdate, StageOrder)
 
 
-def tensor_from_pb(message: pb.TensorChunk) -> TensorChunk:
-    return TensorChunk(
-        name=message.name,
-        dtype=message.dtype,
-        shape=tuple(message.shape),
-        offset_bytes=message.offset_bytes,
-        data=message.data,
-    )
-
-
-def file_to_pb(file: SpoolFile) -> SpoolFileMessage:
-    return SpoolFileMessage(path=file.path, device=file.device, inode=file.inode)
-
-
-def file_from_pb(message: SpoolFileMessage) -> SpoolFile:
-    return SpoolFile(path=message.path, device=message.device, inode=message.inode)
-
-
-def piece_to_pb(piece: WrittenPiece) -> WrittenPieceMessage:
-    return WrittenPieceMessage(
-        name=piece.name,
-        dtype=piece.dtype,
-        shape=piece.shape,
-        offset_bytes=piece.offset_bytes,
-        size_bytes=piece.size_bytes,
-    )
-
-
-def piece_from_pb(message: WrittenPieceMessage) -> WrittenPiece:
-    return WrittenPiece(
-        name=message.name,
-        dtype=message.dtype,
-        shape=tuple(message.shape),
-        offset_bytes=message.offset_bytes,
-        size_bytes=message.size_bytes,
-    )
-
-
-def end_to_pb(end: ReleaseEnd) -> FetchWeightsEnd:
-    return FetchWeightsEnd(piece_count=end.pieces, digest=end.digest)
-
-
-def end_from_pb(message: FetchWeightsEnd) -> ReleaseEnd:
-    return ReleaseEnd(pieces=message.piece_count, digest=message.digest)
+def with_tensor(kind: type[Carrier], chunk: TensorChunk) -> Carrier:
+    """Return a message that carries this. Passing it to the message's constructor would copy the data once more."""
+    message = kind()
+    part = message.tensor
+    part.name, part.dtype, part.offset_bytes, part.data = chunk.name, chunk.dtype, chunk.offset_bytes, chunk.data
+    part.shape.extend(chunk.shape)
+    return message
 
 
 def source_to_pb(uri: str | None) -> pb.WeightsSource | None:
@@ -98,45 +44,48 @@ def source_from_pb(message: UpdateWeightsHeader | StageWeightsHeader | WorkerInf
     return message.source.uri if message.HasField("source") else None
 
 
-def release_to_pb(release: ReleaseId) -> pb.ReleaseId:
-    return pb.ReleaseId(policy_version=release.version, key=release.key, digest=release.digest)
+_, tensor_from_pb = pair(TensorChunk, pb.TensorChunk)
+release_to_pb, _release_from_pb = pair(ReleaseId, pb.ReleaseId, version="policy_version")
 
 
 def release_from_pb(message: pb.ReleaseId, version: int = 0) -> ReleaseId:
     """Decode a release; one that is unset has this version and no key."""
-    known = message.policy_version if message.ByteSize() else version
-    return ReleaseId(version=PolicyVersion(known), key=message.key, digest=message.digest)
+    return _release_from_pb(message) if message.ByteSize() else ReleaseId(version=PolicyVersion(version))
 
 
-def update_from_pb(header: UpdateWeightsHeader) -> WeightsUpdate:
-    """
-    Decode the header of an update.
-
-    Raises:
-        InvalidRequestError: The key is too long.
-    """
-    if len(header.key) > KEY_CHARACTERS:
-        raise InvalidRequestError(
-            f"header.key has {len(header.key)} characters; the maximum is {KEY_CHARACTERS}", field="header.key"
-        )
-    return WeightsUpdate(
-        version=PolicyVersion(header.policy_version),
-        uri=source_from_pb(header),
-        key=header.key,
-        size_bytes=header.size_bytes,
-        base=PolicyVersion(header.base_version) if header.HasField("base_version") else None,
-    )
+def _key(path: str, key: str) -> str:
+    if len(key) > KEY_CHARACTERS:
+        raise InvalidRequestError(f"{path} has {len(key)} characters; the maximum is {KEY_CHARACTERS}", field=path)
+    return key
 
 
-def order_from_pb(header: StageWeightsHeader) -> StageOrder:
-    return StageOrder(
-        release=release_from_pb(header.release, header.policy_version),
-        uri=source_from_pb(header),
-        peers=tuple(header.peers),
-        joining=header.joining,
-        file=file_from_pb(header.file) if header.HasField("file") else None,
-        base=release_from_pb(header.base) if header.HasField("base") else None,
-    )
+_URI = Parts({"source": lambda header: source_to_pb(header.uri)}, lambda _, header: source_from_pb(header))
+pair(WeightsUpdate, UpdateWeightsHeader, version="policy_version", uri=_URI, key=Field(read=_key), base="base_version")
+pair(
+    StageOrder,
+    StageWeightsHeader,
+    release=Parts(
+        {"release": lambda order: release_to_pb(order.release), "policy_version": lambda order: order.release.version},
+        lambda _, header: release_from_pb(header.release, header.policy_version),
+    ),
+    uri=_URI,
+)
+_UPDATE: Codec[WeightsUpdate | TensorChunk, UpdateWeightsRequest] = either(
+    UpdateWeightsRequest, header=WeightsUpdate, tensor=TensorChunk
+)
+_STAGE: Codec[StageOrder | TensorChunk, StageWeightsRequest] = either(
+    StageWeightsRequest, header=StageOrder, tensor=TensorChunk
+)
+_update_to_pb, _update_from_pb = _UPDATE
+_stage_to_pb, _stage_from_pb = _STAGE
+
+
+def update_to_pb(part: WeightsUpdate | TensorChunk) -> UpdateWeightsRequest:
+    return with_tensor(UpdateWeightsRequest, part) if isinstance(part, TensorChunk) else _update_to_pb(part)
+
+
+def stage_to_pb(part: StageOrder | TensorChunk) -> StageWeightsRequest:
+    return with_tensor(StageWeightsRequest, part) if isinstance(part, TensorChunk) else _stage_to_pb(part)
 
 
 async def update_and_tensors(
@@ -148,74 +97,35 @@ async def update_and_tensors(
     Raises:
         InvalidRequestError: The header is missing or invalid. The iterator raises it for a second header.
     """
-    first = _checked(await anext(messages, None))
-    return update_from_pb(first.header), tensors_of(_parts(messages))
+    return await _split(messages, _update_from_pb, WeightsUpdate)
 
 
-async def order_and_parts(
+async def order_and_tensors(
     messages: AsyncIterator[StageWeightsRequest],
-) -> tuple[StageOrder, AsyncIterator[StagePart]]:
+) -> tuple[StageOrder, AsyncIterator[TensorChunk]]:
     """
-    Decode an order to stage weights: its header, and an iterator over what follows.
+    Decode an order to stage weights: its header, and an iterator over the tensors that follow.
 
     Raises:
         InvalidRequestError: The header is missing. The iterator raises it for a second header.
     """
-    first = _checked(await anext(messages, None))
-    return order_from_pb(first.header), _parts(messages)
+    return await _split(messages, _stage_from_pb, StageOrder)
 
 
-async def tensors_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[TensorChunk]:
-    """
-    Yield tensors with their content.
-
-    Raises:
-        InvalidRequestError: Something else follows.
-    """
-    async for part in parts:
-        if not isinstance(part, TensorChunk):
-            raise InvalidRequestError("a piece or end follows a header without a file", field="part")
-        yield part
-
-
-async def written_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
-    """
-    Yield what is in a file.
-
-    Raises:
-        InvalidRequestError: Something else follows.
-    """
-    async for part in parts:
-        if isinstance(part, TensorChunk):
-            raise InvalidRequestError("a tensor follows a header with a file; send pieces, then end", field="part")
-        yield part
-
-
-Message = TypeVar("Message", UpdateWeightsRequest, StageWeightsRequest)
-
-
-def _checked(first: Message | None) -> Message:
-    if first is not None and first.WhichOneof("part") is None:
-        raise InvalidRequestError("part is not set; accepted: header or tensor", field="part")
-    if first is None or first.WhichOneof("part") != "header":
+async def _split(
+    messages: AsyncIterator[Sent], decode: Callable[[Sent], Header | TensorChunk], kind: type[Header]
+) -> tuple[Header, AsyncIterator[TensorChunk]]:
+    first = await anext(messages, None)
+    header = None if first is None else decode(first)
+    if not isinstance(header, kind):
         raise InvalidRequestError("the first message is not a header; send a header, then tensors", field="header")
-    return first
 
-
-async def _parts(
-    messages: AsyncIterator[UpdateWeightsRequest] | AsyncIterator[StageWeightsRequest],
-) -> AsyncIterator[StagePart]:
-    async for message in messages:
-        match message.WhichOneof("part"):
-            case "tensor":
-                yield tensor_from_pb(message.tensor)
-            case "header":
+    async def tensors() -> AsyncIterator[TensorChunk]:
+        async for message in messages:
+            if isinstance(part := decode(message), (WeightsUpdate, StageOrder)):
                 raise InvalidRequestError(
                     "the stream has a second header; send one, as the first message", field="header"
                 )
-            case "piece" if isinstance(message, StageWeightsRequest):
-                yield piece_from_pb(message.piece)
-            case "end" if isinstance(message, StageWeightsRequest):
-                yield end_from_pb(message.end)
-            case _:
-                raise InvalidRequestError("part is not set; accepted: header or tensor", field="part")
+            yield part
+
+    return header, tensors()

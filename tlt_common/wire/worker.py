@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
@@ -11,8 +12,9 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
 from tlt_common.domain.response import TokenChunk
-from tlt_common.domain.weights import ReleaseEnd, SpoolFile, StageOrder, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, TensorChunk
 from tlt_common.errors import BY_REASON, InvalidRequestError, TltError
+from tlt_common.wire.convert import Codec, either
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
 from tlt_common.wire.watch import (
     demand_from_pb,
@@ -24,20 +26,12 @@ from tlt_common.wire.watch import (
     report_to_pb,
 )
 from tlt_common.wire.weights import (
-    end_from_pb,
-    end_to_pb,
-    file_from_pb,
-    file_to_pb,
-    order_and_parts,
-    piece_from_pb,
-    piece_to_pb,
+    order_and_tensors,
     release_from_pb,
     release_to_pb,
-    source_to_pb,
+    stage_to_pb,
     tensor_from_pb,
-    tensors_of,
-    write_tensor,
-    written_of,
+    with_tensor,
 )
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
@@ -49,6 +43,7 @@ __all__ = [
     "GENERATE_MANY",
     "METHODS",
     "SERVICE_NAME",
+    "Fetched",
     "Servicer",
     "Stub",
     "add_servicer",
@@ -63,7 +58,7 @@ __all__ = [
     "info_to_pb",
     "kept_from_pb",
     "kept_to_pb",
-    "order_and_parts",
+    "order_and_tensors",
     "parts_from_pb",
     "parts_to_pb",
     "pb",
@@ -76,67 +71,17 @@ __all__ = [
     "requests_from_pb",
     "stage_to_pb",
     "tensor_from_pb",
-    "tensors_of",
-    "written_of",
+    "with_tensor",
 ]
 
 
-def stage_to_pb(part: StageOrder | TensorChunk | WrittenPiece | ReleaseEnd) -> pb.StageWeightsRequest:
-    match part:
-        case TensorChunk():
-            message = pb.StageWeightsRequest()
-            write_tensor(part, message.tensor)
-            return message
-        case WrittenPiece():
-            return pb.StageWeightsRequest(piece=piece_to_pb(part))
-        case ReleaseEnd():
-            return pb.StageWeightsRequest(end=end_to_pb(part))
-        case StageOrder():
-            return pb.StageWeightsRequest(header=_order_to_pb(part))
+Fetched: TypeAlias = TensorChunk | ReleaseEnd
+_FETCH: Codec[Fetched, pb.FetchWeightsResponse] = either(pb.FetchWeightsResponse, tensor=TensorChunk, end=ReleaseEnd)
+_fetched_to_pb, fetched_from_pb = _FETCH
 
 
-def fetched_to_pb(part: TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd) -> pb.FetchWeightsResponse:
-    match part:
-        case TensorChunk():
-            message = pb.FetchWeightsResponse()
-            write_tensor(part, message.tensor)
-            return message
-        case SpoolFile():
-            return pb.FetchWeightsResponse(file=file_to_pb(part))
-        case WrittenPiece():
-            return pb.FetchWeightsResponse(piece=piece_to_pb(part))
-        case ReleaseEnd():
-            return pb.FetchWeightsResponse(end=end_to_pb(part))
-
-
-def fetched_from_pb(message: pb.FetchWeightsResponse) -> TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd:
-    """
-    Raises:
-        InvalidRequestError: No part is set.
-    """
-    match message.WhichOneof("part"):
-        case "tensor":
-            return tensor_from_pb(message.tensor)
-        case "file":
-            return file_from_pb(message.file)
-        case "piece":
-            return piece_from_pb(message.piece)
-        case "end":
-            return end_from_pb(message.end)
-        case _:
-            raise InvalidRequestError("part is not set; accepted: tensor, file, piece or end", field="part")
-
-
-def _order_to_pb(order: StageOrder) -> pb.StageWeightsHeader:
-    return pb.StageWeightsHeader(
-        policy_version=order.release.version,
-        source=source_to_pb(order.uri),
-        release=release_to_pb(order.release),
-        peers=order.peers,
-        joining=order.joining,
-        file=file_to_pb(order.file) if order.file else None,
-        base=release_to_pb(order.base) if order.base is not None else None,
-    )
+def fetched_to_pb(part: Fetched) -> pb.FetchWeightsResponse:
+    return with_tensor(pb.FetchWeightsResponse, part) if isinstance(part, TensorChunk) else _fetched_to_pb(part)
 
 
 def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:

@@ -22,7 +22,8 @@ from tlt_common.wire import coordinator as wire
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.main import StandaloneCoordinator
+from tlt_coordinator.main import lend
+from tlt_coordinator.state import StateStore
 
 JOIN_S = 120.0
 WAVE_S = 60.0
@@ -33,12 +34,11 @@ LAG_EVERY_S = 0.01
 
 async def measure(shape: FleetShape) -> MeasuredFleet:
     """Run a fleet and measure it after it has settled."""
-    host = StandaloneCoordinator(CoordinatorConfig(), Clock())
+    clock = Clock()
+    coordinator = Coordinator(CoordinatorConfig(), StateStore.open(None, now_s=clock.now()), clock)
     async with asyncio.TaskGroup() as parts:
-        running = parts.create_task(host.run())
-        await asyncio.sleep(0)
-        coordinator = host.active.coordinator
-        servicer = TimedServicer(host.active, parts)
+        running = parts.create_task(lend(coordinator))
+        servicer = TimedServicer(coordinator, parts)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
         async with serving("127.0.0.1:0", service) as server:
             async with (

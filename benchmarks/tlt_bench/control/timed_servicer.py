@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from tlt_common.aio import Signal
 from tlt_common.wire import coordinator as wire
-from tlt_coordinator.active import ActiveCoordinator
+from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.servicer import Context, CoordinatorServicer
 
 
 class TimedServicer(CoordinatorServicer):
     """Times the answers to workers that took their device back, and counts messages."""
 
-    def __init__(self, active: ActiveCoordinator, tasks: asyncio.TaskGroup) -> None:
-        super().__init__(active, tasks)
+    def __init__(self, coordinator: Coordinator, tasks: asyncio.TaskGroup) -> None:
+        super().__init__(coordinator, tasks)
         self.decisions_ms: list[float] = []
         self.reports = 0
         self.connected = 0

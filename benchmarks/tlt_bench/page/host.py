@@ -15,26 +15,27 @@ from tlt_common.rpc.http.protocol import timed
 from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.telemetry.log import configure
 from tlt_coordinator.clock import Clock
+from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.app import app
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import access_of
-from tlt_coordinator.main import RECEIVE_S, StandaloneCoordinator
+from tlt_coordinator.main import RECEIVE_S, lend
+from tlt_coordinator.state import StateStore
 
 
 async def serve(workers: Sequence[str], *, problem: str, listen: str, tokens: Path | None) -> None:
     """Serve until cancelled."""
     clock = Clock()
-    host = StandaloneCoordinator(CONFIG, clock)
+    coordinator = Coordinator(CONFIG, StateStore.open(None, now_s=clock.now()), clock)
     with bind(listen) as socket:
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(host.run())
-            await asyncio.sleep(0)
-            fleet = SimulatedFleet(host.active.coordinator, workers, clock, problem)
+            parts.create_task(lend(coordinator))
+            fleet = SimulatedFleet(coordinator, workers, clock, problem)
             parts.create_task(fleet.run())
             print(f"http://{address_of(socket)}/", flush=True)
-            feed = EventFeed(host.active)
+            feed = EventFeed(coordinator.observer)
             parts.create_task(feed.run())
-            await serve_http(app(host.active, feed, access_of(tokens)), socket, protocol=timed(RECEIVE_S))
+            await serve_http(app(coordinator.observer, feed, access_of(tokens)), socket, protocol=timed(RECEIVE_S))
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ def weights(
     model: Model = None,
 ) -> None:
     """
-    Measure weight updates of 1, 2, 4 and 8 workers with a shared file system, and of 1 and 8 without one, compared to
-    one raw copy of the same bytes. Takes 5 minutes on 2 cores.
+    Measure weight updates of 1, 2, 4 and 8 workers that share the gateway's spool, and of 1 and 8 that do not, against
+    one raw copy of the same bytes: 5 minutes on 2 cores.
 
     With --drafter, a real engine serves a model with its shipped drafter, by default the demo's with its own 4 layers:
     less than a minute after the engine has started.

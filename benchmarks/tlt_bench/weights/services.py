@@ -1,8 +1,6 @@
 """The benchmark's processes: a raw receiver, a gateway, and workers. Each reports its address through a pipe."""
 
 import asyncio
-import errno
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -78,14 +76,12 @@ async def raw(directory: Path, announce: Callable[[str], None]) -> None:
         await asyncio.Event().wait()
 
 
-async def gateway(directory: Path, workers: tuple[str, ...], announce: Callable[[str], None]) -> None:
-    await gateway_live(GatewayConfig(listen="127.0.0.1:0", workers=workers, spool_dir=directory), on_serving=announce)
+async def gateway(directory: Path, workers: tuple[str, ...], shared: bool, announce: Callable[[str], None]) -> None:
+    config = GatewayConfig(listen="127.0.0.1:0", workers=workers, spool_dir=directory, spool_shared=shared)
+    await gateway_live(config, on_serving=announce)
 
 
-async def worker(directory: Path, number: int, apart: bool, announce: Callable[[str], None]) -> None:
-    """Run a worker. If `apart`, it behaves as if every other process had a different file system."""
-    if apart:
-        os.link = _refuse_link
+async def worker(directory: Path, number: int, announce: Callable[[str], None]) -> None:
     config = WorkerConfig(
         model=directory,
         worker_id=f"worker-{number}",
@@ -116,7 +112,3 @@ async def started(service: Callable[..., Any], *arguments: Any) -> AsyncIterator
 
 def _run(pipe: Connection, service: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     asyncio.run(service(*arguments, pipe.send))
-
-
-def _refuse_link(*_: Any, **__: Any) -> None:
-    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))

@@ -8,7 +8,7 @@ FILLED = {
     "gateway": {"coordinator", "workers", "gateway_id", "spool_dir", "spool_shared", "spool_bytes"}
     | {"http.listen", "http.tokenizer"},
     "coordinator": {"http_listen", "state_dir"}
-    | {f"kubernetes.{key}" for key in ("namespace", "pod", "lease", "kubeconfig")},
+    | {f"kubernetes.{key}" for key in ("namespace", "pod", "config_map", "kubeconfig")},
     "cache": {"redis", "fleet", "run_dir", "redis_socket"},
     "tuner": {"redis", "fleet"},
     "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "fleet"}

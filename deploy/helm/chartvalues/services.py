@@ -143,10 +143,8 @@ class Gateway(Pods):
 
 
 class Coordinator(Pods):
-    """Lends idle workers to drafter training. One replica leads, the others stand by."""
+    """Lends idle workers to drafter training. A single pod."""
 
-    replicas: Replicas = 2
-    """Number of pods; one of them leads."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("coordinator"))
     """Configuration; `tlt config explain coordinator` lists the keys. Those the chart fills in are refused."""
     ingress: PageIngress = PageIngress()
@@ -155,8 +153,6 @@ class Coordinator(Pods):
     """Create a ValidatingAdmissionPolicy, with which the coordinator can change only the labels and annotations of
     tlt.dev, and only of this release's pods; RBAC permits it to patch every pod of the namespace. auto creates it if
     the cluster has the kind (Kubernetes 1.30). Installing it requires cluster-wide permissions."""
-    disruption_budget: Budget = Budget()
-    """PodDisruptionBudget."""
     resources: Resources = Resources(requests={"cpu": "250m", "memory": "512Mi"}, limits={"memory": "1Gi"})
     """Resource requests and limits."""
 

@@ -36,7 +36,7 @@ class FleetMetrics:
         metrics.DRAFTER_PUBLISHED.set(fleet.published_at_unix_s if fleet.drafter else 0)
 
     def withdraw(self) -> None:
-        """Stop exporting the fleet: this replica no longer knows it, and another one exports it."""
+        """Stop exporting the fleet."""
         metrics.WORKER_STATE_SECONDS.clear()
         metrics.WORKER_STATE.clear()
         for gauge in (

@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.answers import (
     DrafterAnswer,
     DraftersAnswer,
@@ -47,19 +46,18 @@ def answered(answer: BaseModel) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-def router_of(active: ActiveCoordinator) -> APIRouter:
-    """Return the routes; `active` holds the coordinator, if this process leads."""
+def router_of(observer: Observer) -> APIRouter:
+    """Return the routes."""
     router = APIRouter()
     nothing = Depends(reading(NoQuery))
 
     @router.get("/fleet", response_model=FleetAnswer, dependencies=[nothing])
     async def fleet() -> Response:
-        return answered(fleet_of(active.coordinator.observer.fleet()))
+        return answered(fleet_of(observer.fleet()))
 
     @router.get("/workers", response_model=WorkersAnswer, openapi_extra=documented(WorkersQuery))
     async def workers(query: Annotated[WorkersQuery, Depends(reading(WorkersQuery))]) -> Response:
         state = _state_of(query.state)
-        observer = active.coordinator.observer
         ids = await _matching(observer, query, state)
         shown, rows = ids[: query.count], list[WorkerRow]()
         for first in range(0, len(shown), ROWS_AT_ONCE):
@@ -70,11 +68,10 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
 
     @router.get("/workers/{worker_id:path}", response_model=WorkerAnswer, dependencies=[nothing])
     async def worker(worker_id: str) -> Response:
-        return answered(_worker(active.coordinator.observer, WorkerId(worker_id)))
+        return answered(_worker(observer, WorkerId(worker_id)))
 
     @router.get("/steps", response_model=StepsAnswer, openapi_extra=documented(SpanQuery))
     async def steps(query: Annotated[SpanQuery, Depends(reading(SpanQuery))]) -> Response:
-        observer = active.coordinator.observer
         found = observer.steps(*span_of(query, observer))
         return answered(
             StepsAnswer(
@@ -97,7 +94,6 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
 
     @router.get("/lengths", response_model=LengthsAnswer, dependencies=[nothing])
     async def lengths() -> Response:
-        observer = active.coordinator.observer
         loads, running = observer.lengths.loads(observer.now()), Counter[tuple[int, int]]()
         for first in range(0, len(loads), LOADS_AT_ONCE):
             running += await observer.pieces.do(partial(counted, loads[first : first + LOADS_AT_ONCE]))
@@ -116,7 +112,6 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
 
     @router.get("/drafters", response_model=DraftersAnswer, dependencies=[nothing])
     async def drafters() -> Response:
-        observer = active.coordinator.observer
         records = observer.drafters
         return answered(
             DraftersAnswer(

@@ -11,11 +11,11 @@ from tlt_common import __version__
 from tlt_common.rpc.http.calls import CountedCalls
 from tlt_common.rpc.http.failures import answer_errors
 from tlt_common.rpc.security.access import Access
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http import api, bundle, event_stream, status, timeline, trace
 from tlt_coordinator.http.answers import ChangesEvent, ResyncEvent, TroubleAnswer
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import PAGE, ViewerAccess
+from tlt_coordinator.observer import Observer
 
 PREFIX = "/api/v1"
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -23,18 +23,15 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": TroubleAnswer, "description": "There is no valid token."},
     403: {"model": TroubleAnswer, "description": "The token lacks the scope observe."},
     404: {"model": TroubleAnswer, "description": "The worker was never seen."},
-    503: {"model": TroubleAnswer, "description": "Another coordinator leads."},
 }
 
 
-def app(
-    active: ActiveCoordinator, feed: EventFeed, access: Access | None = None, hosts: Collection[str] = ()
-) -> FastAPI:
+def app(observer: Observer, feed: EventFeed, access: Access | None = None, hosts: Collection[str] = ()) -> FastAPI:
     """
     Return the application.
 
     Args:
-        active: Holds the coordinator that answers, if this process leads.
+        observer: Knows the answers.
         feed: Makes its events; runs beside the application.
         access: Access control; None: everybody has access.
         hosts: See `ViewerAccess`.
@@ -45,12 +42,12 @@ def app(
     viewers = ViewerAccess(access, hosts)
     admitted = [Depends(viewers.admit)]
     routes = APIRouter(prefix=PREFIX, dependencies=admitted, responses=REFUSALS)
-    routes.include_router(api.router_of(active))
-    routes.include_router(event_stream.router_of(active, feed, viewers))
-    routes.include_router(timeline.router_of(active))
-    routes.include_router(trace.router_of(active))
+    routes.include_router(api.router_of(observer))
+    routes.include_router(event_stream.router_of(feed, viewers))
+    routes.include_router(timeline.router_of(observer))
+    routes.include_router(trace.router_of(observer))
     served.include_router(routes)
-    served.include_router(status.router_of(active), dependencies=admitted)
+    served.include_router(status.router_of(observer), dependencies=admitted)
     served.include_router(bundle.router_of())
     document = openapi_of(routes)
 

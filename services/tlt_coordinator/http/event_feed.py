@@ -19,8 +19,7 @@ from pydantic import BaseModel
 
 from tlt_common.aio import Signal
 from tlt_common.domain.ids import WorkerId
-from tlt_common.errors import InvalidRequestError, OverloadedError, UnavailableError
-from tlt_coordinator.active import ActiveCoordinator
+from tlt_common.errors import InvalidRequestError, OverloadedError
 from tlt_coordinator.http.answers import ChangesEvent, ResyncEvent, WorkerRow, fleet_of, row_of
 from tlt_coordinator.observer import Observer
 
@@ -51,14 +50,13 @@ class EventFeed:
     Makes events while anybody reads.
 
     Args:
-        active: Holds the coordinator, if this process leads.
+        observer: Knows what changes.
     """
 
-    def __init__(self, active: ActiveCoordinator) -> None:
-        self._active = active
-        self._source: Observer | None = None
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._name = ""
-        """Of the coordinator, in ids of events; another one for each."""
+        """In ids of events; another one after nobody has read for a while, when it is empty."""
         self._events: deque[bytes] = deque(maxlen=KEPT_EVENTS)
         self._number = 0
         """Of the last event."""
@@ -88,12 +86,12 @@ class EventFeed:
                 joined, now_s = self._joined.count, loop.time()
                 wanted_s = now_s if self._readers.total() else wanted_s
                 if now_s - wanted_s >= LINGER_S:
-                    self._restart(None)
+                    self._restart("")
                     await self._joined.beyond(joined)
                 await self._look()
                 await asyncio.sleep(EVERY_S)
         finally:
-            self._restart(None)
+            self._restart("")
 
     @contextmanager
     def reading(self, caller: str = "") -> Iterator[None]:
@@ -123,7 +121,7 @@ class EventFeed:
 
     async def events(self, last_id: str) -> AsyncGenerator[bytes, None]:
         """
-        Yield events and comments, encoded, until this process no longer leads.
+        Yield events and comments, encoded, until the feed ends.
 
         Args:
             last_id: The id of the last event that the reader got before; empty: it reads for the first time.
@@ -138,13 +136,13 @@ class EventFeed:
         yield b": these are changes\n\n"
         self._group = (self._group + 1) % GROUPS
         moved = self._moved[self._group]
-        if self._source is None:
+        if not self._name:
             await _awaited(moved, moved.count)
         name, number = self._name, self._number
         if last_id:
             last_name, _, last_number = last_id.partition("-")
             if last_name != name:
-                yield self._resync("another coordinator leads, or nobody has read for a while")
+                yield self._resync("the coordinator was restarted, or nobody has read for a while")
             else:
                 number = int(last_number)
         while True:
@@ -161,37 +159,31 @@ class EventFeed:
             elif not await _awaited(moved, seen):
                 yield b": nothing changed\n\n"
 
-    def _restart(self, source: Observer | None) -> None:
-        """Begin anew: with another coordinator, or after nobody has read."""
-        self._source, self._name = source, token_hex(4) if source else ""
+    def _restart(self, name: str) -> None:
+        """Begin anew, and end those who read so far. An empty name: make nothing until somebody reads."""
+        self._name = name
         self._told_s = 0.0
         self._events.clear()
         self._pending.clear()
-        self._seen = source.changed(1 << 62)[0] if source else 0
+        self._seen, _ = self._observer.changed(1 << 62)
         for moved in self._moved:
             moved.set()
 
     async def _look(self) -> None:
-        try:
-            source = self._active.coordinator.observer
-        except UnavailableError:
-            if self._source is not None:
-                self._restart(None)
-            return
-        if source is not self._source:
-            self._restart(source)
+        source = self._observer
+        if not self._name:
+            self._restart(token_hex(4))
         self._seen, changed = source.changed(self._seen)
         for worker_id in reversed(changed):
             self._pending.setdefault(worker_id)
         if not self._pending and source.now() - self._told_s < FIGURES_S:
             return
         event = await self._made(source)
-        if self._source is source:
-            self._number += 1
-            self._events.append(event)
-            for moved in self._moved:
-                moved.set()
-                await asyncio.sleep(0)
+        self._number += 1
+        self._events.append(event)
+        for moved in self._moved:
+            moved.set()
+            await asyncio.sleep(0)
 
     async def _made(self, source: Observer) -> bytes:
         ids, rows, do = list(self._pending)[:MAX_ROWS], list[WorkerRow](), source.pieces.do
@@ -206,8 +198,7 @@ class EventFeed:
         return await do(lambda: _event("changes", f"{self._name}-{self._number + 1}", event))
 
     def _resync(self, reason: str) -> bytes:
-        since_s = self._source.since_s if self._source else 0.0
-        event = ResyncEvent(reason=reason, since_unix_s=since_s)
+        event = ResyncEvent(reason=reason, since_unix_s=self._observer.since_s)
         return _event("resync", f"{self._name}-{self._number}", event)
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import Response
 
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.query import NoQuery, reading
 from tlt_coordinator.http.streamed import StreamedAnswer
@@ -16,12 +15,11 @@ from tlt_coordinator.http.viewer_access import ViewerAccess
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def router_of(active: ActiveCoordinator, feed: EventFeed, viewers: ViewerAccess) -> APIRouter:
+def router_of(feed: EventFeed, viewers: ViewerAccess) -> APIRouter:
     """
     Return the route.
 
     Args:
-        active: Holds the coordinator, if this process leads.
         feed: Makes the events.
         viewers: Says whether a reader may still read.
     """
@@ -29,7 +27,6 @@ def router_of(active: ActiveCoordinator, feed: EventFeed, viewers: ViewerAccess)
 
     @router.get("/events", response_class=Response, dependencies=[Depends(reading(NoQuery))])
     async def events(request: Request, last_event_id: Annotated[str, Header()] = "") -> StreamedAnswer:
-        active.coordinator  # noqa: B018 - raises if another process leads
         return event_stream(feed, last_event_id, lambda: viewers.check(request), viewers.check(request))
 
     return router

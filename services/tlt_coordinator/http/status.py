@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends
 from pydantic import JsonValue
 
 from tlt_common.domain.fleet import WorkerAccount
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.query import StatusQuery, reading
 from tlt_coordinator.http.streamed import StreamedAnswer
 from tlt_coordinator.observer import Observer
@@ -21,13 +20,12 @@ WORKERS_AT_ONCE = 32
 CHANGES_AT_ONCE = 2048
 
 
-def router_of(active: ActiveCoordinator) -> APIRouter:
-    """Return the route; `active` holds the coordinator, if this process leads."""
+def router_of(observer: Observer) -> APIRouter:
+    """Return the route."""
     router = APIRouter()
 
     @router.get("/status")
     async def status(query: Annotated[StatusQuery, Depends(reading(StatusQuery))]) -> StreamedAnswer:
-        observer = active.coordinator.observer
         changes = observer.changes_shown(query.max_changes)  # raises before anything is sent
         return StreamedAnswer(written(observer, changes), "application/json")
 

@@ -17,20 +17,18 @@ from tlt_common.timeline import (
     head_of,
     lanes,
 )
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.query import TimelineQuery, documented, reading
 from tlt_coordinator.http.spans import span_of
 from tlt_coordinator.http.streamed import StreamedAnswer
 from tlt_coordinator.observer import Observer
 
 
-def router_of(active: ActiveCoordinator) -> APIRouter:
-    """Return the route; `active` holds the coordinator, if this process leads."""
+def router_of(observer: Observer) -> APIRouter:
+    """Return the route."""
     router = APIRouter()
 
     @router.get("/timeline", response_model=TimelineDocument, openapi_extra=documented(TimelineQuery))
     async def timeline(query: Annotated[TimelineQuery, Depends(reading(TimelineQuery))]) -> StreamedAnswer:
-        observer = active.coordinator.observer
         from_s, to_s = span_of(query, observer)
         if query.worker is not None:
             observer.require(WorkerId(query.worker))

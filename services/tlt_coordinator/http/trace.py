@@ -18,7 +18,6 @@ from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.timeline import STATES, UNKNOWN, Window
 from tlt_coordinator.account.lease_history import PastLease
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.answers import TraceAnswer
 from tlt_coordinator.http.query import TraceQuery, documented, reading
 from tlt_coordinator.http.spans import span_of
@@ -37,13 +36,12 @@ STATE, LEASE = 1, 2
 """Threads of a worker."""
 
 
-def router_of(active: ActiveCoordinator) -> APIRouter:
-    """Return the route; `active` holds the coordinator, if this process leads."""
+def router_of(observer: Observer) -> APIRouter:
+    """Return the route."""
     router = APIRouter()
 
     @router.get("/trace", response_model=TraceAnswer, openapi_extra=documented(TraceQuery))
     async def trace(query: Annotated[TraceQuery, Depends(reading(TraceQuery))]) -> StreamedAnswer:
-        observer = active.coordinator.observer
         from_s, to_s = span_of(query, observer)
         if query.worker is not None:
             observer.require(WorkerId(query.worker))

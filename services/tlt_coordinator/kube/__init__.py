@@ -1,1 +1,1 @@
-"""The coordinator in Kubernetes: leader election, state storage in the Lease, and metadata of workers' pods."""
+"""The coordinator in Kubernetes: its state in a ConfigMap, and metadata of the pods of its workers."""

@@ -42,24 +42,14 @@ class KubeRefusedError(ApiError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseObject:
-    """A coordination.k8s.io/v1 Lease, and the state in its annotation."""
+class ConfigMapObject:
+    """A v1 ConfigMap."""
 
-    holder: str
-    """Empty: released."""
-    duration_s: int
-    """The holder stops leading before it has gone this many seconds without a renewal."""
-    acquired_at: datetime | None = None
-    renewed_at: datetime | None = None
-    """By the holder's clock. Informational: no decision depends on it."""
-    transitions: int = 0
-    """Number of changes of the holder."""
-    state: str = ""
-    """Annotation tlt.dev/state; empty: none."""
-    version: str = ""
-    """Resource version; empty: the Lease does not exist yet."""
+    data: Mapping[str, str]
+    version: str
+    """Resource version."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """All other metadata that was read; written back unchanged."""
+    """All metadata that was read; written back unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +83,20 @@ class Kube(Protocol):
     Calls have a time limit of a few seconds.
     """
 
-    async def lease(self, name: str) -> LeaseObject | None:
-        """Read a Lease; None: it does not exist."""
+    async def config_map(self, name: str) -> ConfigMapObject | None:
+        """Read a ConfigMap; None: it does not exist."""
 
-    async def create_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
+    async def create_config_map(self, name: str, data: Mapping[str, str]) -> ConfigMapObject:
         """
-        Create a Lease; return it as stored.
+        Create a ConfigMap; return it as stored.
 
         Raises:
             ConflictError: It already exists.
         """
 
-    async def replace_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
+    async def replace_config_map(self, name: str, found: ConfigMapObject) -> ConfigMapObject:
         """
-        Replace the Lease of the same resource version; return it as stored.
+        Replace the ConfigMap of the same resource version; return it as stored.
 
         Raises:
             ConflictError: It was written since.
@@ -121,14 +111,9 @@ class Kube(Protocol):
             MissingError: It does not exist.
         """
 
-    async def pods(self, labels: Mapping[str, str]) -> tuple[PodObject, ...]:
-        """Return all pods that have these labels."""
-
-    async def patch_pod(
-        self, name: str, *, labels: Mapping[str, str | None], annotations: Mapping[str, str] | None = None
-    ) -> PodObject:
+    async def patch_pod(self, name: str, *, labels: Mapping[str, str], annotations: Mapping[str, str]) -> PodObject:
         """
-        Set labels and annotations of a pod; None removes a label. Return the patched pod.
+        Set labels and annotations of a pod; return the patched pod.
 
         Raises:
             MissingError: It does not exist.

@@ -2,36 +2,30 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import msgspec
 from lightkube import ApiError as HttpError
 from lightkube import AsyncClient, KubeConfig
 from lightkube.core.exceptions import ConfigError as LibraryConfigError
-from lightkube.models.coordination_v1 import LeaseSpec
 from lightkube.models.core_v1 import EventSource, ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.coordination_v1 import Lease
-from lightkube.resources.core_v1 import Event, Pod
+from lightkube.resources.core_v1 import ConfigMap, Event, Pod
 from lightkube.types import PatchType
 
 from tlt_common.errors import ConfigError
 from tlt_coordinator.kube.api import (
     ApiError,
     AwayError,
+    ConfigMapObject,
     ConflictError,
     EventObject,
     KubeRefusedError,
-    LeaseObject,
     MissingError,
     PodObject,
 )
 
-STATE_ANNOTATION = "tlt.dev/state"
 COMPONENT = "tlt-coordinator"
 """Source component of Events."""
 
@@ -69,33 +63,30 @@ class KubeClient:
         """Close the connections."""
         await self._client.close()
 
-    async def lease(self, name: str) -> LeaseObject | None:
+    async def config_map(self, name: str) -> ConfigMapObject | None:
         try:
-            with _translated("get", "leases"):
-                return _lease_from(await self._client.get(Lease, name))
+            with _translated("get", "configmaps"):
+                return _config_map_from(await self._client.get(ConfigMap, name))
         except MissingError:
             return None
 
-    async def create_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
-        with _translated("create", "leases"):
-            return _lease_from(await self._client.create(_lease_to(replace(lease, metadata={}, version=""), name)))
+    async def create_config_map(self, name: str, data: Mapping[str, str]) -> ConfigMapObject:
+        with _translated("create", "configmaps"):
+            made = ConfigMap(metadata=ObjectMeta(name=name), data=dict(data))
+            return _config_map_from(await self._client.create(made))
 
-    async def replace_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
-        with _translated("update", "leases"):
-            return _lease_from(await self._client.replace(_lease_to(lease, name)))
+    async def replace_config_map(self, name: str, found: ConfigMapObject) -> ConfigMapObject:
+        metadata = {**found.metadata, "name": name, "resourceVersion": found.version}
+        with _translated("update", "configmaps"):
+            made = ConfigMap(metadata=msgspec.convert(metadata, ObjectMeta), data=dict(found.data))
+            return _config_map_from(await self._client.replace(made))
 
     async def pod(self, name: str) -> PodObject:
         with _translated("get", "pods"):
             return _pod_from(await self._client.get(Pod, name))
 
-    async def pods(self, labels: Mapping[str, str]) -> tuple[PodObject, ...]:
-        with _translated("list", "pods"):
-            return tuple([_pod_from(pod) async for pod in self._client.list(Pod, labels=dict(labels))])
-
-    async def patch_pod(
-        self, name: str, *, labels: Mapping[str, str | None], annotations: Mapping[str, str] | None = None
-    ) -> PodObject:
-        body = {"metadata": {"labels": dict(labels), "annotations": dict(annotations or {})}}
+    async def patch_pod(self, name: str, *, labels: Mapping[str, str], annotations: Mapping[str, str]) -> PodObject:
+        body = {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}}
         with _translated("patch", "pods"):
             return _pod_from(await self._client.patch(Pod, name, body, patch_type=PatchType.MERGE))
 
@@ -153,40 +144,9 @@ def _translated(verb: str, resource: str) -> Iterator[None]:
         raise AwayError(verb, resource, str(error) or type(error).__name__) from error
 
 
-def _lease_from(lease: Lease) -> LeaseObject:
-    metadata, spec = lease.metadata or ObjectMeta(), lease.spec or LeaseSpec()
-    return LeaseObject(
-        holder=spec.holderIdentity or "",
-        duration_s=spec.leaseDurationSeconds or 0,
-        acquired_at=spec.acquireTime,
-        renewed_at=spec.renewTime,
-        transitions=spec.leaseTransitions or 0,
-        state=(metadata.annotations or {}).get(STATE_ANNOTATION, ""),
-        version=metadata.resourceVersion or "",
-        metadata=metadata.to_dict(),
-    )
-
-
-def _lease_to(lease: LeaseObject, name: str) -> Lease:
-    kept: dict[str, Any] = dict(lease.metadata)
-    annotations = {**kept.pop("annotations", {}), STATE_ANNOTATION: lease.state}
-    metadata = msgspec.convert(kept | {"name": name, "annotations": annotations}, ObjectMeta)
-    metadata.resourceVersion = lease.version or None
-    return Lease(
-        metadata=metadata,
-        spec=LeaseSpec(
-            holderIdentity=lease.holder,
-            leaseDurationSeconds=lease.duration_s,
-            acquireTime=_micro(lease.acquired_at),
-            renewTime=_micro(lease.renewed_at),
-            leaseTransitions=lease.transitions,
-        ),
-    )
-
-
-def _micro(at: datetime | None) -> datetime | None:
-    # The server requires six fractional digits, and the encoder omits a fraction of zero.
-    return at and at.replace(microsecond=at.microsecond or 1)
+def _config_map_from(found: ConfigMap) -> ConfigMapObject:
+    metadata = found.metadata or ObjectMeta()
+    return ConfigMapObject(data=found.data or {}, version=metadata.resourceVersion or "", metadata=metadata.to_dict())
 
 
 def _pod_from(pod: Pod) -> PodObject:

@@ -40,7 +40,7 @@ class _Known:
     pod: PodObject | None = None
     """None: the pod must be read first."""
     role: Role | None = None
-    """Role in `reported`, or the one the pod had before this replica led."""
+    """Role in `reported`, or the one the pod showed before."""
     due_at_s: float = 0.0
     check_at_s: float = 0.0
     delays: Iterator[float] | None = None
@@ -142,7 +142,7 @@ def _shows(pod: PodObject, metadata: PodMetadata) -> bool:
 
 
 def _role(pod: PodObject) -> Role:
-    """Return the role a pod showed before this replica led; a pod without the label is serving rollouts."""
+    """Return the role that a pod shows; a pod without the label is serving rollouts."""
     return Role.TRAINING if pod.labels.get(ROLE_LABEL) == Role.TRAINING else Role.ROLLOUT
 
 

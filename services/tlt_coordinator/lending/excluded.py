@@ -1,4 +1,4 @@
-"""Workers that operators excluded from lending. They stay excluded over restarts and changes of the leader."""
+"""Workers that operators excluded from lending. They stay excluded over restarts."""
 
 from collections.abc import Collection
 from dataclasses import replace

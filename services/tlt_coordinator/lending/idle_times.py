@@ -24,7 +24,7 @@ FRESH_S = 1.0
 
 
 class IdleTimes:
-    """What happened to workers since this coordinator leads."""
+    """What happened to workers since this coordinator began."""
 
     def __init__(self) -> None:
         self._free_since_s: dict[WorkerId, float] = {}

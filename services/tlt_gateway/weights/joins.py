@@ -67,8 +67,6 @@ class Joins:
         return True
 
     async def _stage(self, worker: PooledWorker, release: Release) -> bool:
-        if release.source is None and await release.staged_by_link(worker, joining=True):
-            return True
         peers = [
             peer.address
             for peer in self._pool.workers

@@ -4,15 +4,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged, StageOrder, TensorChunk
-from tlt_common.errors import WeightsUnreadableError
-from tlt_common.machine import boot_id
-from tlt_common.telemetry.log import get_logger
+from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
-from tlt_gateway.workers.pooled_worker import PooledWorker
-
-log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +55,6 @@ class Release:
         if self.log is None:
             return None
         return StageOrder(release=self.id, joining=joining, base=self._base(joining=joining)), self.log.follow()
-
-    async def staged_by_link(self, worker: PooledWorker, *, joining: bool = False) -> Staged | None:
-        """
-        Let a worker on this machine stage the release by linking this gateway's file; return None if the worker must
-        receive the tensors instead.
-
-        Raises:
-            TltError: As for `RemoteWorker.stage`.
-        """
-        if worker.info is None or not worker.info.machine or worker.info.machine != boot_id():
-            return None
-        if self.log is None or (file := await self.log.offer()) is None:
-            return None
-        order = StageOrder(release=self.id, joining=joining, file=file, base=self._base(joining=joining))
-        try:
-            return await worker.remote.stage(order, self.log.written())
-        except WeightsUnreadableError as error:
-            log.info("not_linked", worker=worker.name, reason=error.message)
-            return None
 
     def remove(self) -> None:
         """Delete the spool, if any."""

@@ -130,10 +130,7 @@ class ReleaseStore:
                 recovered=True,
             )
             if release.uri is None:
-                log_of_all = PieceLog.of(
-                    pieces_in(locked.directory), file=locked.directory / FILE_NAME, digest=release.id.digest
-                )
-                release = replace(release, log=log_of_all, shared=self.shared)
+                release = replace(release, log=PieceLog.of(pieces_in(locked.directory)), shared=self.shared)
         except (OSError, ValueError, KeyError, TypeError, WeightsError) as error:
             log.warning("release_unreadable", directory=str(locked.directory), error=str(error))
             return None

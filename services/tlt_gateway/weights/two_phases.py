@@ -182,9 +182,8 @@ class _Chain:
     """
     One release and the workers that are to stage it.
 
-    Workers that share a file system with the gateway link its file. Otherwise the gateway sends tensors to the first
-    worker only; every other one fetches them from its predecessors, the nearest first, or links a predecessor's file. A
-    worker that cannot, or whose predecessors have all failed, receives them from the gateway.
+    The gateway sends tensors to the first worker only; every other one fetches them from its predecessors, the nearest
+    first. A worker that cannot, or whose predecessors have all failed, receives them from the gateway.
     """
 
     def __init__(self, release: Release, workers: Sequence[PooledWorker]) -> None:
@@ -217,8 +216,6 @@ class _Chain:
     async def _stage(self, worker: PooledWorker) -> Staged:
         if not self._release.is_streamed:
             return await worker.remote.stage(self._release.order())
-        if staged := await self._release.staged_by_link(worker):
-            return staged
         before = self._workers[: self._workers.index(worker)]
         if before and (staged := await self._from_peers(worker, before)):
             return staged

@@ -50,7 +50,7 @@ class RemoteReceiver:
         request = wire.pb.FetchCollectedRequest(next=transfer.part_to_pb(following))
         async with received(self._stub.FetchCollected(request)) as messages:
             async for message in messages:
-                yield transfer.fetched_tensor(message)
+                yield wire.tensor_from_pb(message.tensor)
 
     async def drop(self) -> Collected:
         """Make the worker delete the collected tensors; return a description of them."""

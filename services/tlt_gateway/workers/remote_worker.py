@@ -19,7 +19,6 @@ from tlt_common.rpc.errors import translated
 from tlt_common.rpc.streams import answered, received
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
-from tlt_common.wire.weights import StagePart
 from tlt_gateway.workers.remote_receiver import RemoteReceiver
 from tlt_gateway.workers.response_stream import ResponseStream
 from tlt_gateway.workers.responses import Responses
@@ -96,13 +95,13 @@ class RemoteWorker:
         self._updates.end()
         self._responses.give_up(why)
 
-    async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart] | None = None) -> Staged:
-        """Make the worker fetch and check weights; `parts` follow the order unless it names another source."""
+    async def stage(self, order: StageOrder, tensors: AsyncIterator[TensorChunk] | None = None) -> Staged:
+        """Let the worker fetch and check weights; `tensors` follow the order unless it names another source."""
 
         async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
             yield wire.stage_to_pb(order)
-            async for part in parts or _none():
-                yield wire.stage_to_pb(part)
+            async for chunk in tensors or _none():
+                yield wire.stage_to_pb(chunk)
 
         async with self._until_given_up():
             response = await answered(partial(self._stub.StageWeights, timeout=self._stage_s), messages())
@@ -117,11 +116,11 @@ class RemoteWorker:
             yield transfer.base_to_pb(base, uri)
             if changes is not None:
                 async for chunk in changes:
-                    yield transfer.change_to_pb(chunk)
+                    yield wire.with_tensor(wire.pb.FoldWeightsRequest, chunk)
 
         async with self._until_given_up(), received(self._stub.FoldWeights(messages(), timeout=self._stage_s)) as parts:
             async for part in parts:
-                yield transfer.folded_tensor(part)
+                yield wire.tensor_from_pb(part.tensor)
 
     async def commit(self, release: ReleaseId) -> None:
         """Make the worker switch to the staged weights."""
@@ -158,6 +157,6 @@ class RemoteWorker:
         self.received += 1
 
 
-async def _none() -> AsyncIterator[StagePart]:
+async def _none() -> AsyncIterator[TensorChunk]:
     return
     yield

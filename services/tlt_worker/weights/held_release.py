@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from tlt_common.aio import Blocks
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseId, ServedRelease, SpoolFile, Staged
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseId, ServedRelease, Staged
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsError
 from tlt_common.weights.checkpoint import pieces_in
 from tlt_common.weights.locked_directory import LockedDirectory
@@ -17,8 +17,7 @@ class HeldRelease:
     """
     A release and the location of its files. Peers can follow it from the moment it starts to arrive.
 
-    It may arrive in several attempts. The next attempt continues a written spool; linked files belong to another
-    process and are given up.
+    It may arrive in several attempts, each of which continues the one before.
 
     Args:
         spool_dir: Directory to receive it in; None if its files already exist.
@@ -68,12 +67,12 @@ class HeldRelease:
     @property
     def is_copied(self) -> bool:
         """Whether this worker made a copy, which it deletes with the release."""
-        return self._written is not None or self._copy is not None
+        return self.incoming is not None or self._copy is not None
 
     @property
     def pieces(self) -> int:
-        """Number of pieces received, after which the next attempt continues."""
-        return 0 if self._written is None else len(self._written.log)
+        """Number of pieces after which the next attempt continues."""
+        return 0 if self.incoming is None else len(self.incoming.log)
 
     async def spool(self) -> Spool:
         """
@@ -82,26 +81,12 @@ class HeldRelease:
         Raises:
             WeightsUnreadableError: The spool cannot be created.
         """
-        if (written := self._written) is not None:
-            return written
-        self._give_up("the release is received anew")
-        return self._arrive(await self._begun(None))
-
-    async def link(self, file: SpoolFile) -> Spool:
-        """
-        Link the file to which another process writes the release. Pieces received before are deleted.
-
-        Raises:
-            WeightsUnreadableError: The file cannot be linked; pieces received before stay.
-        """
-        linked = await self._begun(file)
-        self._give_up("the release is received anew")
-        return self._arrive(linked)
-
-    def lose_link(self, why: str) -> None:
-        """Give up linked files because their owner, or the connection to it, is lost."""
-        if self.incoming is not None and self.incoming.is_linked:
-            self._give_up(why)
+        if self.incoming is None:
+            assert self._spool_dir is not None  # noqa: S101 - it is to be received
+            self.incoming = await Spool.begin(self._spool_dir, max_bytes=self._max_bytes, check=FiniteCheck().chunk)
+            self._log = self.incoming.log
+            self._arrived.set()
+        return self.incoming
 
     def copied(self, locked: LockedDirectory) -> None:
         """Mark this directory as a copy to delete with the release."""
@@ -146,37 +131,11 @@ class HeldRelease:
         if self._copy is not None:
             self._copy.remove()
 
-    @property
-    def _written(self) -> Spool | None:
-        """The spool in which the release arrives, unless it is linked."""
-        return None if self.incoming is None or self.incoming.is_linked else self.incoming
-
-    async def _begun(self, source: SpoolFile | None) -> Spool:
-        assert self._spool_dir is not None  # noqa: S101 - it is to be received
-        return await Spool.begin(self._spool_dir, max_bytes=self._max_bytes, check=FiniteCheck().chunk, source=source)
-
-    def _arrive(self, incoming: Spool) -> Spool:
-        """Let peers follow the release from now on."""
-        self.incoming, self._log = incoming, incoming.log
-        self._arrived.set()
-        return incoming
-
-    def _give_up(self, why: str) -> None:
-        """
-        Delete the received pieces, since the rest will not arrive.
-
-        Peers may ask again; they wait for the next attempt.
-        """
-        if self.incoming is not None:
-            self.incoming.discard(why)
-            self.incoming, self._log = None, None
-            self._arrived.clear()
-
     async def _read(self) -> PieceLog:
         """Return the pieces of files that are read in place."""
         if self.directory is None:
             raise UnavailableError(self._ended)
         try:
-            return PieceLog.of(await asyncio.to_thread(pieces_in, self.directory), digest=self.id.digest)
+            return PieceLog.of(await asyncio.to_thread(pieces_in, self.directory))
         except (OSError, WeightsError) as error:
             raise UnavailableError(f"{self.directory} cannot be read: {error}") from error

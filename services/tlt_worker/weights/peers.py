@@ -2,21 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 
-from tlt_common.domain.weights import ReleaseEnd, SpoolFile, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, TensorChunk
 from tlt_common.errors import TltError, UnavailableError, WeightsError, WeightsUnreadableError
-from tlt_common.machine import boot_id
 from tlt_common.rpc.errors import translated
-from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import worker as wire
 from tlt_worker.weights.held_release import HeldRelease
-
-log = get_logger(__name__)
-
-Part: TypeAlias = TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd
 
 IDLE_S = 10.0
 """Seconds without a piece after which another peer is tried: the peer, or one it receives from, may have stopped."""
@@ -32,8 +26,8 @@ async def fetch(held: HeldRelease, addresses: Sequence[str], connect: Callable[[
     not complete it.
 
     It is fetched from one peer at a time, the nearest upstream first; each worker passes pieces on as they arrive, so
-    that the time is nearly independent of the number of workers. If a peer is lost, the next one continues at the next
-    piece. A peer on this machine offers its file for linking instead.
+    that the time is nearly independent of the number of workers. If a peer is lost, the next one continues at the piece
+    that was reached.
 
     Raises:
         WeightsUnreadableError: No peer provides the rest, or the disk is full.
@@ -56,7 +50,6 @@ async def fetch(held: HeldRelease, addresses: Sequence[str], connect: Callable[[
                 errors[address] = error.message
             else:
                 return
-            held.lose_link(f"peer {address} was lost")
             before, reached = reached, held.pieces
             if reached > before:
                 progress_s = loop.time()
@@ -66,21 +59,13 @@ async def fetch(held: HeldRelease, addresses: Sequence[str], connect: Callable[[
 
 
 async def _fetch(held: HeldRelease, peer: wire.Stub) -> None:
-    if not await _attempt(held, peer, machine="" if held.pieces else boot_id()):
-        await _attempt(held, peer, machine="")
-
-
-async def _attempt(held: HeldRelease, peer: wire.Stub, *, machine: str) -> bool:
-    """Receive the release from one peer; return False if it offers a file that cannot be linked."""
-    call = peer.FetchWeights(
-        wire.pb.FetchWeightsRequest(release=wire.release_to_pb(held.id), from_piece=held.pieces, machine=machine)
-    )
+    """Receive the rest of the release from one peer."""
+    call = peer.FetchWeights(wire.pb.FetchWeightsRequest(release=wire.release_to_pb(held.id), from_piece=held.pieces))
     parts = _parts(call)
     try:
         async with asyncio.timeout(IDLE_S):
             first = await anext(parts, None)
-        if isinstance(first, SpoolFile):
-            return await _linked(held, first, parts)
+        # Not before: a peer that has nothing leaves nothing here that others would follow.
         incoming, rest = await held.spool(), _Tensors(first, parts)
         await incoming.receive(rest.follow(), idle_s=IDLE_S)
     finally:
@@ -88,23 +73,12 @@ async def _attempt(held: HeldRelease, peer: wire.Stub, *, machine: str) -> bool:
     if rest.end is None or rest.end.pieces != held.pieces:
         count = "unknown" if rest.end is None else rest.end.pieces
         raise UnavailableError(f"the stream ended after {held.pieces} of {count} pieces")
-    return True
-
-
-async def _linked(held: HeldRelease, file: SpoolFile, parts: AsyncIterator[Part]) -> bool:
-    try:
-        linked = await held.link(file)
-    except WeightsUnreadableError as error:
-        log.info("not_linked", error=error.message)
-        return False
-    await linked.receive_written(_written(parts), idle_s=IDLE_S)
-    return True
 
 
 class _Tensors:
     """The tensors of an answer. Knows how the answer ended after they have been consumed."""
 
-    def __init__(self, first: Part | None, rest: AsyncIterator[Part]) -> None:
+    def __init__(self, first: wire.Fetched | None, rest: AsyncIterator[wire.Fetched]) -> None:
         self._first = first
         self._rest = rest
         self.end: ReleaseEnd | None = None
@@ -114,17 +88,10 @@ class _Tensors:
         while isinstance(part, TensorChunk):
             yield part
             part = await anext(self._rest, None)
-        self.end = part if isinstance(part, ReleaseEnd) else None
+        self.end = part
 
 
-async def _written(parts: AsyncIterator[Part]) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
-    async for part in parts:
-        if not isinstance(part, WrittenPiece | ReleaseEnd):
-            raise UnavailableError("a tensor follows a file")
-        yield part
-
-
-async def _parts(call: Any) -> AsyncIterator[Part]:
+async def _parts(call: Any) -> AsyncIterator[wire.Fetched]:
     with translated():
         async for message in call:
             yield wire.fetched_from_pb(message)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from tlt_common.changes import Changes
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder
+from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
 from tlt_common.errors import NotFoundError, StaleVersionError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict
-from tlt_common.wire.weights import StagePart
 from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine
 from tlt_worker.weights.held_release import HeldRelease
@@ -62,7 +61,7 @@ class ServedWeights:
         assert self._served.directory is not None  # noqa: S101 - what is served was staged
         return self._served.directory
 
-    async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart]) -> tuple[int, str]:
+    async def stage(self, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> tuple[int, str]:
         """
         Fetch and check weights; return their size in bytes and digest. Idempotent for a release that is staged, being
         staged or served.
@@ -78,7 +77,7 @@ class ServedWeights:
         async with held.turn:
             held.require_wanted()
             if held.staged is None:
-                await self._receive(held, order, parts)
+                await self._receive(held, order, tensors)
             staged = held.staged
         assert staged is not None  # noqa: S101 - set by `_receive`
         return staged.staged_bytes, staged.digest
@@ -135,19 +134,18 @@ class ServedWeights:
         self._staged = self._staging.begin(order)
         return self._staged
 
-    async def _receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+    async def _receive(self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> None:
         keep = False
         try:
             async with held.receiving.until_ended():
-                await self._staging.receive(held, order, parts)
+                await self._staging.receive(held, order, tensors)
             held.require_wanted()
             self._require_newer(order)  # a commit may have finished meanwhile
             keep = True
         except (TimeoutError, WeightsError) as error:
             held.require_wanted()
-            # What arrived from peers is kept: the gateway provides the rest, and the file that it could not link.
-            from_others = bool(order.peers) or order.file is not None
-            keep = from_others and isinstance(error, WeightsUnreadableError)
+            # What arrived from peers is kept: the gateway provides the rest.
+            keep = bool(order.peers) and isinstance(error, WeightsUnreadableError)
             raise
         finally:
             if not keep:

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import grpc
 
-from tlt_common.domain.weights import Staged, StageOrder
+from tlt_common.domain.weights import Staged, StageOrder, TensorChunk
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict, files_digest
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.spool import IDLE_S
-from tlt_common.wire.weights import StagePart, tensors_of, written_of
 from tlt_worker.checkpoints.read_ahead import read_ahead
 from tlt_worker.weights import peers
 from tlt_worker.weights.held_release import HeldRelease
@@ -24,7 +23,7 @@ log = get_logger(__name__)
 
 class Staging:
     """
-    Fetches weights from a URI, from peers, from the gateway's stream, or through a link to the gateway's file.
+    Fetches weights from a URI, from peers, or from the gateway's stream.
 
     Args:
         spool_dir: Directory for received or copied weights.
@@ -56,7 +55,7 @@ class Staging:
             base=order.base,
         )
 
-    async def receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+    async def receive(self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> None:
         """
         Fetch and check the release, and mark it as staged.
 
@@ -66,13 +65,13 @@ class Staging:
             WeightsUnreadableError: This worker cannot read or store them.
         """
         if order.uri is not None or order.peers:
-            async for _ in parts:
+            async for _ in tensors:
                 raise InvalidRequestError(
                     "tensors follow a header that names a source; send either a source or tensors", field="source"
                 )
         try:
             if order.uri is None:
-                directory, digest = await self._received(held, order, parts)
+                directory, digest = await self._received(held, order, tensors)
             else:
                 directory, digest = await self._located(held, order.uri, order)
         except OSError as error:
@@ -89,23 +88,20 @@ class Staging:
         log.info("weights_staged", policy_version=release.version, staged_bytes=size, copied=held.is_copied)
 
     async def _received(
-        self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]
+        self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]
     ) -> tuple[Path, str]:
         if order.peers:
             await peers.fetch(held, order.peers, self._connect)
         else:
-            await self._from_gateway(held, order, parts)
+            await self._from_gateway(held, tensors)
         incoming = held.incoming
         assert incoming is not None  # noqa: S101 - something has arrived
         await incoming.finish()
         return incoming.directory, incoming.digest
 
-    async def _from_gateway(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+    async def _from_gateway(self, held: HeldRelease, tensors: AsyncIterator[TensorChunk]) -> None:
         try:
-            if order.file is not None:
-                await (await held.link(order.file)).receive_written(written_of(parts))
-            else:
-                await (await held.spool()).receive(tensors_of(parts), skip=held.pieces)
+            await (await held.spool()).receive(tensors, skip=held.pieces)
         except TimeoutError:
             raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
 
@@ -135,6 +131,6 @@ class Staging:
         return await asyncio.to_thread(self._sources.fetch, uri, locked.directory / "copy")
 
 
-async def _nothing() -> AsyncIterator[StagePart]:
+async def _nothing() -> AsyncIterator[TensorChunk]:
     return
     yield

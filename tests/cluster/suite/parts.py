@@ -5,7 +5,7 @@ from tests.cluster.suite.installed import GATEWAYS, WORKERS, Suite
 
 BACK_S = 420.0
 SERVICES = ("gateway", "coordinator", "cache", "tuner")
-REPLICAS = {"gateway": GATEWAYS, "coordinator": 2, "cache": 1, "tuner": 1, "redis": 1, "worker": WORKERS, "head": 1}
+REPLICAS = {"gateway": GATEWAYS, "coordinator": 1, "cache": 1, "tuner": 1, "redis": 1, "worker": WORKERS, "head": 1}
 """Pods by component."""
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from tests.fakes.spools import spools_in
+from tests.fakes.spools import disks_idle, spools_in
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import Client, SamplingParams
@@ -171,17 +171,18 @@ async def test_no_file_is_left_of_replaced_weights(start: Start, worker: FakeWor
     async with start(worker, spool_dir=tmp_path) as client:
         for version in range(1, 6):
             await client.publish_weights(version, STATE)
-            assert count(tmp_path) <= 2
+            assert await count(tmp_path) <= 2
         with pytest.raises(InvalidRequestError):
             await client.publish_weights(1, STATE)
         worker.stage_error = WeightsError("no")
         with pytest.raises(WeightsError):
             await client.publish_weights(6, STATE)
-        assert count(tmp_path) == 1, "an update begins by making room"
-    assert count(tmp_path) == 1  # the served ones, for the next gateway
+        assert await count(tmp_path) == 1, "an update begins by making room"
+    assert await count(tmp_path) == 1  # the served ones, for the next gateway
 
 
-def count(directory: Path) -> int:
+async def count(directory: Path) -> int:
+    await disks_idle()
     return len(spools_in(directory))
 
 
@@ -264,7 +265,7 @@ async def test_weights_that_the_volume_has_no_room_for_are_refused_unsent(
             with pytest.raises(WeightsError, match=r"2000000 bytes; the maximum is .*1048576"):
                 await _sent(client, torch.zeros(500_000), announced=announced)
             async with asyncio.timeout(10):
-                while count(tmp_path):  # noqa: ASYNC110 - it is deleted after the answer
+                while await count(tmp_path):  # noqa: ASYNC110 - it is deleted after the answer
                     await asyncio.sleep(0.01)
         await client.publish_weights(1, STATE)
     assert worker.updates == [1]

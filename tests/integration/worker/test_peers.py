@@ -1,7 +1,6 @@
-"""Workers that receive a release from each other, over real connections."""
+"""Workers that receive a release from each other or the gateway, or share its file, over real connections."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from tests.fakes.eventually import eventually
-from tests.fakes.file_systems import refuse_link
 from tests.integration.gateway.conftest import served
 from tests.integration.worker.live_worker import Bench, working
 from tlt_common.domain.ids import PolicyVersion
@@ -25,6 +23,7 @@ CHUNKS = [
     for number in range(6)
 ]
 RELEASE = ReleaseId(version=PolicyVersion(1), key="k")
+STATE = {f"layer.{index}": torch.full((1000,), float(index)) for index in range(5)}
 
 
 async def staged(bench: Bench, peers: tuple[str, ...] = (), tensors: AsyncIterator[TensorChunk] | None = None) -> str:
@@ -45,19 +44,19 @@ async def all_chunks() -> AsyncIterator[TensorChunk]:
         yield chunk
 
 
+def files(directory: Path) -> list[Path]:
+    """Return the spools' files in a directory."""
+    return list(directory.glob("weights-*/model.safetensors"))
+
+
 def received(bench: Bench) -> bytes:
     """Return what a worker has on disk."""
-    files = list((bench.run_dir / "weights").glob("weights-*/model.safetensors"))
-    return files[0].read_bytes() if files else b""
+    found = files(bench.run_dir / "weights")
+    return found[0].read_bytes() if found else b""
 
 
-@pytest.fixture(params=["linked", "streamed"])
-async def three(
-    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[list[Bench]]:
-    """Workers that share a file system, and workers that do not."""
-    if request.param == "streamed":
-        monkeypatch.setattr(os, "link", refuse_link)
+@pytest.fixture
+async def three(tmp_path: Path) -> AsyncIterator[list[Bench]]:
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(working(Bench(tmp_path / str(index)))) for index in range(3)]
 
@@ -112,10 +111,38 @@ async def test_without_peers_that_have_it_a_worker_says_that_it_cannot_read_the_
     await staged(three[0], tensors=all_chunks())
 
 
-async def test_an_update_reaches_all_workers_of_a_gateway(three: list[Bench]) -> None:
-    state = {f"layer.{index}": torch.full((1000,), float(index)) for index in range(5)}
+async def test_an_update_reaches_all_workers_of_a_gateway_and_replaces_the_one_before(three: list[Bench]) -> None:
     config = GatewayConfig(workers=tuple(bench.address for bench in three))
     async with served(config, workers=3) as client:
-        assert (await client.publish_weights(1, state)).workers == 3
-        assert received(three[0]) == received(three[1]) == received(three[2]) != b""
+        for version in (1, 2):
+            assert (await client.publish_weights(version, STATE)).workers == 3
+            # The file of the release before is deleted in the background.
+            await eventually(lambda: all(len(files(bench.run_dir / "weights")) == 1 for bench in three))
+            assert received(three[0]) == received(three[1]) == received(three[2]) != b""
+            assert {bench.engine.policy_version for bench in three} == {version}
+
+
+async def test_workers_that_share_the_gateways_spool_hold_no_copy(three: list[Bench], tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    config = GatewayConfig(workers=tuple(bench.address for bench in three), spool_dir=spool, spool_shared=True)
+    async with served(config, workers=3) as client:
+        for version in (1, 2):
+            assert (await client.publish_weights(version, STATE)).workers == 3
+            assert {bench.engine.policy_version for bench in three} == {version}
+        assert not any(files(bench.run_dir / "weights") for bench in three)
+        assert len(files(spool)) == 2, "what is served, and the release before it"
+
+
+async def test_a_worker_that_joins_later_receives_what_a_gateway_found_on_its_disk(
+    three: list[Bench], tmp_path: Path
+) -> None:
+    spool = tmp_path / "spool"
+    config = GatewayConfig(workers=(three[0].address,), spool_dir=spool)
+    async with served(config, workers=1) as client:
+        await client.publish_weights(1, STATE)
+        await eventually(lambda: bool(list(spool.glob("weights-*/release.json"))))
+    # Another gateway with the same spool, and with two workers that serve nothing.
+    others = config.model_copy(update={"workers": tuple(bench.address for bench in three[1:])})
+    async with served(others, workers=2):
         assert {bench.engine.policy_version for bench in three} == {1}
+        assert received(three[0]) == received(three[1]) == received(three[2]) != b""

@@ -16,7 +16,6 @@ from tlt_bench.control.workers import IDLE, Probe, SimulatedWorker, hello
 from tlt_common.domain.fleet import Lease, ReportInterval, Revocation, WorkerState
 from tlt_common.domain.ids import Epoch
 from tlt_common.wire import coordinator as wire
-from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
@@ -100,7 +99,6 @@ async def test_a_probe_takes_its_device_back_and_times_the_revocation() -> None:
 
 @pytest.mark.looptime
 async def test_the_clock_at_grpc_counts_leases_and_times_the_devices_taken_back() -> None:
-    active = ActiveCoordinator()
     coordinator = Coordinator(CoordinatorConfig(), StateStore(State(), None), Clock())
     reports: asyncio.Queue[wire.pb.HoldLeaseRequest] = asyncio.Queue()
 
@@ -111,20 +109,19 @@ async def test_the_clock_at_grpc_counts_leases_and_times_the_devices_taken_back(
     context: Any = None
     async with asyncio.TaskGroup() as parts:
         running = parts.create_task(coordinator.run())
-        with active.activate(coordinator):
-            servicer = TimedServicer(active, parts)
-            for report in (hello("w0"), IDLE):
-                reports.put_nowait(wire.report_to_pb(report))
-            orders: AsyncGenerator[wire.pb.HoldLeaseResponse, None] = servicer.HoldLease(said(), context)
-            grant = (await anext(orders)).grant
-            assert (servicer.connected, servicer.lent, servicer.decisions_ms) == (1, 1, [])
-            training = replace(IDLE, state=WorkerState.TRAINING, epoch=Epoch(grant.epoch), lent=True)
-            for report in (training, replace(IDLE, state=WorkerState.ROLLOUT, running=1)):
-                reports.put_nowait(wire.report_to_pb(report))
-            assert (await anext(orders)).revoke.epoch == grant.epoch
-            assert (servicer.lent, servicer.reports, len(servicer.decisions_ms)) == (0, 4, 1)
-            await orders.aclose()
-            assert servicer.connected == 0
+        servicer = TimedServicer(coordinator, parts)
+        for report in (hello("w0"), IDLE):
+            reports.put_nowait(wire.report_to_pb(report))
+        orders: AsyncGenerator[wire.pb.HoldLeaseResponse, None] = servicer.HoldLease(said(), context)
+        grant = (await anext(orders)).grant
+        assert (servicer.connected, servicer.lent, servicer.decisions_ms) == (1, 1, [])
+        training = replace(IDLE, state=WorkerState.TRAINING, epoch=Epoch(grant.epoch), lent=True)
+        for report in (training, replace(IDLE, state=WorkerState.ROLLOUT, running=1)):
+            reports.put_nowait(wire.report_to_pb(report))
+        assert (await anext(orders)).revoke.epoch == grant.epoch
+        assert (servicer.lent, servicer.reports, len(servicer.decisions_ms)) == (0, 4, 1)
+        await orders.aclose()
+        assert servicer.connected == 0
         running.cancel()
 
 

@@ -34,7 +34,7 @@ async def test_an_excluded_worker_gives_its_device_back_and_gets_no_lease_until_
         assert any(isinstance(order, Lease) for order in await worker.live(1))
 
 
-async def test_a_new_leader_excludes_it_as_well_also_before_it_joins() -> None:
+async def test_a_restarted_coordinator_excludes_it_as_well_also_before_it_joins() -> None:
     store = StateStore(State(), None)
     async with running(store=store) as coordinator:
         Worker.join(coordinator, W0)

@@ -78,7 +78,7 @@ async def test_renewals_and_reports_without_a_change_are_not_written(tmp_path: P
     assert len(of(tmp_path, StateLine)) == 3
 
 
-async def test_the_leader_says_since_when_it_leads_and_what_holds(tmp_path: Path) -> None:
+async def test_a_coordinator_says_since_when_it_lends_and_what_holds(tmp_path: Path) -> None:
     with written(tmp_path) as journal:
         for _ in range(2):
             async with running(journal=journal) as coordinator:
@@ -91,7 +91,7 @@ async def test_the_leader_says_since_when_it_leads_and_what_holds(tmp_path: Path
     assert [line.leads for line in of(tmp_path, LeaderLine)] == [True, False] * 2
     assert [line.enabled for line in of(tmp_path, LendingLine)] == [True, False] * 2
     assert [line.workers for line in of(tmp_path, ExcludedLine)] == [(), ("w0",)] * 2
-    assert len(of(tmp_path, StateLine)) == 4, "none of a coordinator that leads no longer"
+    assert len(of(tmp_path, StateLine)) == 4, "none of a coordinator that has ended"
 
 
 async def test_published_drafters_are_written_once_with_their_scores(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_trained_seconds_are_written_when_there_are_more(tmp_path: Path) -
     assert sum(line.seconds for line in lines) == pytest.approx(trained_s, abs=0.2)
 
 
-async def test_a_replica_writes_under_the_name_of_its_pod(tmp_path: Path) -> None:
+async def test_in_kubernetes_it_writes_under_the_name_of_its_pod(tmp_path: Path) -> None:
     settings = KubernetesSettings(namespace="n", pod="tlt-coordinator-1")
     config = CONFIG.model_copy(update={"journal": tmp_path, "kubernetes": settings})
     with CoordinatorJournal.open(config, Clock().now) as journal:

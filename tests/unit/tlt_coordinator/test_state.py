@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from tlt_common.domain.fleet import DrafterRecord, DrafterWish
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import ConfigError, InvalidRequestError, UnavailableError
 from tlt_common.whole_file import write_whole
-from tlt_coordinator.state import CLOCKS_S, EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, StateStore
+from tlt_coordinator.state import CLOCKS_S, EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, StateStore, locked
 
 WISH = DrafterWish(version=DrafterVersion(1), uri="file:///drafters/1")
 RECORD = DrafterRecord(version=DrafterVersion(1), worker_id=WorkerId("w0"), at_unix_s=1.5, held_out_top1=0.25)
@@ -47,6 +48,8 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="state_dir"):
         StateStore.open(tmp_path / "file", now_s=0.0)
+    with pytest.raises(ConfigError, match="cannot be used"), locked(tmp_path / "file"):
+        pass
 
 
 async def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) -> None:
@@ -172,3 +175,22 @@ async def test_a_volume_that_hangs_holds_publications_and_nothing_else(
     assert (await patient).reserved_epoch == 8
     assert StateStore.open(tmp_path, now_s=0.0).state.reserved_epoch == 8
     assert [b": 7" in content for content in written][-1] is False
+
+
+def test_a_directory_has_one_coordinator_at_a_time(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    in_use = pytest.raises(ConfigError, match="is in use by another coordinator")
+    with locked(state), in_use as refused, locked(state):
+        pass
+    assert refused.value.field == "state_dir"
+    with locked(state), locked(None):
+        pass
+
+
+def test_a_file_system_without_locks_stops_no_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("tlt_coordinator.state.fcntl.flock", refuse)
+    with locked(tmp_path), locked(tmp_path):
+        pass

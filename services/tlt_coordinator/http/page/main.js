@@ -83,7 +83,7 @@ function sayNotice(text) {
 const always = new AbortController().signal;
 live.on("connection", always, sayConnection);
 live.on("fleet", always, () => sayConnection());
-live.on("since", always, (since) => sayNotice(`Another coordinator leads now; it has data since ${clock(since)}.`));
+live.on("since", always, (since) => sayNotice(`The coordinator was restarted; it has data since ${clock(since)}.`));
 live.on("reload", always, show);
 addEventListener("hashchange", () => {
   sayNotice("");

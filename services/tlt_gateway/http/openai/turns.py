@@ -15,7 +15,7 @@ MAX_BYTES = 2**27
 """Bytes that are remembered by default: 1,024 conversations of 32,000 tokens."""
 TOKEN_BYTES = 4
 TURN_BYTES = 512
-"""Bytes of a turn besides its tokens: 440 by tracemalloc, over 100,000 turns of 10,000 sessions."""
+"""Of a turn besides its tokens: 440 by tracemalloc, over 100,000 turns of 10,000 sessions."""
 MAX_FORGOTTEN = 2**16
 """Conversations of which it is known that they were forgotten, the latest."""
 
@@ -198,7 +198,7 @@ class Turns:
                 self._lost.popitem(last=False)
 
     def _keeps_newest(self, owner: str, conversation: _Conversation) -> bool:
-        """Forget turns of an owner's last conversation that its newest one does not build on; return if any were."""
+        """Forget the turns that a conversation's newest turn does not build on; return whether there were any."""
         had, turns = conversation.bytes, conversation.turns
         conversation.keep_newest()
         for key in turns.keys() - conversation.turns.keys():

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.full_disk import full_disk
 from tests.fakes.spools import disks_idle, spools_in
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import WeightsUnreadableError
+from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weights.spool import Spool
 
 
@@ -37,3 +37,23 @@ async def test_a_disk_that_fills_up_is_named_and_nothing_is_left(tmp_path: Path)
         await incoming.receive(pieces())
     incoming.discard("the disk is full")
     assert not spools_in(tmp_path)
+
+
+async def test_weights_above_the_maximum_size_are_refused(tmp_path: Path) -> None:
+    incoming = await Spool.begin(tmp_path, max_bytes=100)
+    with pytest.raises(WeightsError, match="brings the weights to 4194304 bytes; the maximum is 100"):
+        await incoming.receive(pieces())
+    incoming.discard("the weights are too large")
+
+
+async def test_a_source_that_sends_nothing_any_more_is_given_up(tmp_path: Path) -> None:
+    async def silent() -> AsyncIterator[TensorChunk]:
+        async for piece in pieces():
+            yield piece
+            await asyncio.Event().wait()
+
+    incoming = await Spool.begin(tmp_path, max_bytes=2**40)
+    with pytest.raises(TimeoutError):
+        await incoming.receive(silent(), idle_s=0.01)
+    assert len(incoming.log) == 1
+    incoming.discard("no tensor arrived")

@@ -134,7 +134,7 @@ def test_seconds_add_up_to_wall_time_times_devices_whatever_is_reported(
         assert ledger.bubbles(now_s).total_s == pytest.approx(bubbles, abs=1e-6)
 
 
-def test_a_new_leader_knows_what_was_and_what_workers_did_before_it_saw_them() -> None:
+def test_a_new_coordinator_knows_what_was_and_what_workers_did_before_it_saw_them() -> None:
     former, worker_id = Ledger(), WorkerId("a")
     former.join(hello(devices=2), START_S)
     former.report(worker_id, WorkerStatus(state=WorkerState.IDLE), START_S)

@@ -162,13 +162,6 @@ async def test_what_is_wrong_with_a_query_is_said_with_what_is_accepted(
     assert accepted in await fleet.refused(path, field, **query)
 
 
-async def test_only_the_leader_answers() -> None:
-    async with client_of(None) as client:
-        answer = await client.get(f"{API}/fleet")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (503, 503)
-        assert (await client.get(f"{API}/openapi.json")).status_code == 200
-
-
 @pytest.mark.parametrize(
     ("holder", "status"), [("observer", 200), ("operator", 200), ("trainer", 403), ("former", 401), (None, 401)]
 )
@@ -185,7 +178,7 @@ async def test_data_need_a_token_that_may_look(tmp_path: Path, holder: str | Non
 
 def test_the_description_names_what_is_refused_and_nothing_else(fleet: Fleet) -> None:
     operations = [methods["get"] for methods in fleet.description["paths"].values()]
-    assert all(set(found["responses"]) >= {"200", "400", "401", "403", "404", "503"} for found in operations)
+    assert all(set(found["responses"]) >= {"200", "400", "401", "403", "404"} for found in operations)
     assert not any("422" in found["responses"] for found in operations)
     workers = fleet.description["paths"][f"{API}/workers"]["get"]
     assert {parameter["name"] for parameter in workers["parameters"]} == {"after", "count", "state"}

@@ -12,8 +12,7 @@ import pytest
 
 from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, running
 from tests.unit.tlt_coordinator.serving import client_of
-from tlt_common.errors import InvalidRequestError, OverloadedError, UnauthenticatedError, UnavailableError
-from tlt_coordinator.active import ActiveCoordinator
+from tlt_common.errors import InvalidRequestError, OverloadedError, UnauthenticatedError
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.event_feed import (
@@ -87,12 +86,10 @@ class Reader:
 
 @asynccontextmanager
 async def feeding() -> AsyncIterator[tuple[EventFeed, Coordinator]]:
-    active = ActiveCoordinator()
-    feed = EventFeed(active)
-    async with running(CONFIG) as led, asyncio.TaskGroup() as tasks:
+    async with running(CONFIG) as coordinator, asyncio.TaskGroup() as tasks:
+        feed = EventFeed(coordinator.observer)
         making = tasks.create_task(feed.run())
-        with active.activate(led):
-            yield feed, led
+        yield feed, coordinator
         making.cancel()
 
 
@@ -162,30 +159,23 @@ async def test_one_that_is_too_far_behind_is_told_to_read_all_again_and_goes_on(
         assert event.kind == "changes"
 
 
-async def test_one_that_comes_from_another_leader_is_told_to_read_all_again() -> None:
+async def test_one_that_comes_from_another_coordinator_is_told_to_read_all_again() -> None:
     async with feeding() as (first, _):
         reader = Reader(first)
         await reader.first()
     async with feeding() as (second, _):
         reader.feed = second
         resync, _ = await reader.read(2)
-        assert (resync.kind, resync.data["reason"][:15]) == ("resync", "another coordin")
+        assert (resync.kind, resync.data["reason"][:15]) == ("resync", "the coordinator")
 
 
-async def test_readers_of_a_coordinator_that_no_longer_leads_are_let_go() -> None:
-    active = ActiveCoordinator()
-    feed = EventFeed(active)
-    async with running(CONFIG) as coordinator, asyncio.TaskGroup() as tasks:
-        making = tasks.create_task(feed.run())
-        reader = Reader(feed)
-        with active.activate(coordinator):
-            reading = tasks.create_task(reader.read(10**6))
+async def test_readers_of_a_coordinator_that_ends_are_let_go() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        async with feeding() as (feed, _):
+            reading = tasks.create_task(Reader(feed).read(10**6))
             await asyncio.sleep(5.0)
             assert not reading.done()
         await reading
-        making.cancel()
-    with pytest.raises(UnavailableError):
-        _ = active.coordinator
 
 
 async def test_nothing_is_made_while_nobody_reads_and_a_late_reader_reads_all_again() -> None:

@@ -11,7 +11,6 @@ from tests.fakes.kube import FakeKube
 from tlt_common.domain.fleet import Member, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.kube.events import KubeEvents
-from tlt_coordinator.kube.leader_label import CHECK_EVERY_S, LEADER_LABEL, LeaderLabel
 from tlt_coordinator.kube.pod_metadata import ROLE_LABEL, Pods
 from tlt_coordinator.kube.pod_reporter import MAX_RETRY_S, PodReporter
 from tlt_coordinator.kube.refusals import Refusals
@@ -174,20 +173,3 @@ def test_a_worker_that_moved_changes_both_pods() -> None:
     moved = pods.see([member("q", TRAINING, "a")])
     assert {name: metadata.role for name, metadata in moved.items()} == {"p": "rollout", "q": "training"}
     assert list(pods.see([member("q", SERVING, "b")])) == ["q"]
-
-
-async def test_the_leader_label_moves_and_is_put_right_again() -> None:
-    kube = FakeKube()
-    mates = {"app.kubernetes.io_instance": "a", "app.kubernetes.io_component": "coordinator"}
-    kube.server.add_pod("c-0", **mates, **{LEADER_LABEL.replace("/", "_"): "true"})
-    kube.server.add_pod("c-1", **mates)
-    kube.server.add_pod("other", **mates | {"app.kubernetes.io_instance": "b", "tlt.dev_leader": "true"})
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(LeaderLabel(kube, "c-1", Refusals()).run())
-        await asyncio.sleep(0.1)
-        for _ in range(2):
-            assert [kube.server.label(pod, LEADER_LABEL) for pod in ("c-0", "c-1", "other")] == [None, "true", "true"]
-            await kube.patch_pod("c-0", labels={LEADER_LABEL: "true"})
-            await kube.patch_pod("c-1", labels={LEADER_LABEL: None})
-            await asyncio.sleep(CHECK_EVERY_S + 1.0)
-        running.cancel()

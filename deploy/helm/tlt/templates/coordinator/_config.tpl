@@ -9,7 +9,7 @@ listen: "[::]:7701"
 http_listen: "[::]:7702"
 metrics_port: 9090
 kubernetes:
-  lease: {{ include "tlt.name" (list . "coordinator") }}
+  config_map: {{ include "tlt.name" (list . "coordinator-state") }}
 {{- if .Values.auth.enabled }}
 tokens: /etc/tlt/tokens/tokens.yaml
 {{- else if .Values.coordinator.ingress.enabled }}

@@ -112,58 +112,28 @@ class TakeKeptResponse(_message.Message):
     def __init__(self, chunk: _Optional[_Union[_common_pb2.TokenChunk, _Mapping]] = ...) -> None: ...
 
 class StageWeightsRequest(_message.Message):
-    __slots__ = ("header", "tensor", "piece", "end")
+    __slots__ = ("header", "tensor")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSOR_FIELD_NUMBER: _ClassVar[int]
-    PIECE_FIELD_NUMBER: _ClassVar[int]
-    END_FIELD_NUMBER: _ClassVar[int]
     header: StageWeightsHeader
     tensor: _common_pb2.TensorChunk
-    piece: WrittenPiece
-    end: FetchWeightsEnd
-    def __init__(self, header: _Optional[_Union[StageWeightsHeader, _Mapping]] = ..., tensor: _Optional[_Union[_common_pb2.TensorChunk, _Mapping]] = ..., piece: _Optional[_Union[WrittenPiece, _Mapping]] = ..., end: _Optional[_Union[FetchWeightsEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[StageWeightsHeader, _Mapping]] = ..., tensor: _Optional[_Union[_common_pb2.TensorChunk, _Mapping]] = ...) -> None: ...
 
 class StageWeightsHeader(_message.Message):
-    __slots__ = ("policy_version", "source", "release", "peers", "joining", "file", "base")
+    __slots__ = ("policy_version", "source", "release", "peers", "joining", "base")
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     JOINING_FIELD_NUMBER: _ClassVar[int]
-    FILE_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     policy_version: int
     source: _common_pb2.WeightsSource
     release: _common_pb2.ReleaseId
     peers: _containers.RepeatedScalarFieldContainer[str]
     joining: bool
-    file: SpoolFile
     base: _common_pb2.ReleaseId
-    def __init__(self, policy_version: _Optional[int] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., peers: _Optional[_Iterable[str]] = ..., joining: _Optional[bool] = ..., file: _Optional[_Union[SpoolFile, _Mapping]] = ..., base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ...) -> None: ...
-
-class SpoolFile(_message.Message):
-    __slots__ = ("path", "device", "inode")
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
-    INODE_FIELD_NUMBER: _ClassVar[int]
-    path: str
-    device: int
-    inode: int
-    def __init__(self, path: _Optional[str] = ..., device: _Optional[int] = ..., inode: _Optional[int] = ...) -> None: ...
-
-class WrittenPiece(_message.Message):
-    __slots__ = ("name", "dtype", "shape", "offset_bytes", "size_bytes")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    DTYPE_FIELD_NUMBER: _ClassVar[int]
-    SHAPE_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
-    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    dtype: str
-    shape: _containers.RepeatedScalarFieldContainer[int]
-    offset_bytes: int
-    size_bytes: int
-    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., offset_bytes: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, policy_version: _Optional[int] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., peers: _Optional[_Iterable[str]] = ..., joining: _Optional[bool] = ..., base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ...) -> None: ...
 
 class StageWeightsResponse(_message.Message):
     __slots__ = ("staged_bytes", "digest")
@@ -174,34 +144,26 @@ class StageWeightsResponse(_message.Message):
     def __init__(self, staged_bytes: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class FetchWeightsRequest(_message.Message):
-    __slots__ = ("release", "from_piece", "machine")
+    __slots__ = ("release", "from_piece")
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     FROM_PIECE_FIELD_NUMBER: _ClassVar[int]
-    MACHINE_FIELD_NUMBER: _ClassVar[int]
     release: _common_pb2.ReleaseId
     from_piece: int
-    machine: str
-    def __init__(self, release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., from_piece: _Optional[int] = ..., machine: _Optional[str] = ...) -> None: ...
+    def __init__(self, release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., from_piece: _Optional[int] = ...) -> None: ...
 
 class FetchWeightsResponse(_message.Message):
-    __slots__ = ("tensor", "end", "file", "piece")
+    __slots__ = ("tensor", "end")
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
-    FILE_FIELD_NUMBER: _ClassVar[int]
-    PIECE_FIELD_NUMBER: _ClassVar[int]
     tensor: _common_pb2.TensorChunk
     end: FetchWeightsEnd
-    file: SpoolFile
-    piece: WrittenPiece
-    def __init__(self, tensor: _Optional[_Union[_common_pb2.TensorChunk, _Mapping]] = ..., end: _Optional[_Union[FetchWeightsEnd, _Mapping]] = ..., file: _Optional[_Union[SpoolFile, _Mapping]] = ..., piece: _Optional[_Union[WrittenPiece, _Mapping]] = ...) -> None: ...
+    def __init__(self, tensor: _Optional[_Union[_common_pb2.TensorChunk, _Mapping]] = ..., end: _Optional[_Union[FetchWeightsEnd, _Mapping]] = ...) -> None: ...
 
 class FetchWeightsEnd(_message.Message):
-    __slots__ = ("piece_count", "digest")
+    __slots__ = ("piece_count",)
     PIECE_COUNT_FIELD_NUMBER: _ClassVar[int]
-    DIGEST_FIELD_NUMBER: _ClassVar[int]
     piece_count: int
-    digest: str
-    def __init__(self, piece_count: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
+    def __init__(self, piece_count: _Optional[int] = ...) -> None: ...
 
 class FoldWeightsRequest(_message.Message):
     __slots__ = ("header", "tensor")
@@ -436,7 +398,7 @@ class ArmRounds(_message.Message):
     def __init__(self, arm: _Optional[str] = ..., group: _Optional[int] = ..., round_count: _Optional[int] = ..., accepted_tokens: _Optional[int] = ..., produced_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
+    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -450,7 +412,6 @@ class WorkerInfo(_message.Message):
     TRAINING_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
-    MACHINE_FIELD_NUMBER: _ClassVar[int]
     RECEIVING_FIELD_NUMBER: _ClassVar[int]
     FINDS_STOP_STRINGS_FIELD_NUMBER: _ClassVar[int]
     RETURNS_ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
@@ -470,11 +431,10 @@ class WorkerInfo(_message.Message):
     training: bool
     release: _common_pb2.ReleaseId
     source: _common_pb2.WeightsSource
-    machine: str
     receiving: bool
     finds_stop_strings: bool
     returns_routed_experts: bool
     kv_tokens: int
     releasable: bool
     released: bool
-    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...

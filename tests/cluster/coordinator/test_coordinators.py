@@ -1,4 +1,4 @@
-"""Two replicas of the coordinator, a real API server, and workers of the wire alone."""
+"""Coordinators that replace each other, a real API server, and workers of the wire alone."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.coordinator.replicas import ACCOUNT, LEASE, ROLE, Replica, grant, replica
+from tests.cluster.coordinator.processes import ACCOUNT, ROLE, STATE, CoordinatorProcess, coordinator, grant
 from tests.cluster.kube.client import Client, Object
 from tests.fakes.lease_holder import IDLE, LeaseHolder, hello
 from tlt_common.domain.fleet import DrafterWish, Lease, WorkerState
@@ -49,13 +49,8 @@ async def until(what: Callable[[], bool]) -> None:
             await asyncio.sleep(0.1)
 
 
-def leaders(ns: Client) -> list[str]:
-    return [found["metadata"]["name"] for found in ns.items("pods", "-l", "tlt.dev/leader=true")]
-
-
 def state(ns: Client) -> Object:
-    annotations = ns.json_of("get", "lease", LEASE)["metadata"]["annotations"]
-    kept: Object = json.loads(annotations["tlt.dev/state"])
+    kept: Object = json.loads(ns.json_of("get", "configmap", STATE)["data"]["state"])
     return kept
 
 
@@ -63,49 +58,59 @@ def events(ns: Client) -> dict[str, int]:
     return {event["message"]: event["count"] for event in ns.items("events") if event["reason"] == "RoleChanged"}
 
 
-async def publish(at: Replica, base: int, uri: str) -> int:
+async def publish(at: CoordinatorProcess, base: int, uri: str) -> int:
     request = wire.pb.PublishDrafterRequest(base_version=base, uri=uri, worker_id="w0", held_out_top1=0.5)
     async with connect(at.address) as channel:
         with translated():
             return (await wire.Stub(channel).PublishDrafter(request)).drafter_version
 
 
-def worker(at: Replica) -> LeaseHolder:
+def worker(at: CoordinatorProcess) -> LeaseHolder:
     return LeaseHolder(at.address, opening=(replace(hello("w0"), pod="worker-0"), IDLE))
 
 
 @pytest.fixture
 def account(ns: Client, tmp_path: Path) -> Client:
-    """The service account with exactly the rights of the chart, in a namespace with two coordinators and a worker."""
+    """The service account with exactly the rights of the chart, in a namespace with a worker."""
     grant(ns)
-    ns.apply(pod("c-0", "coordinator"), pod("c-1", "coordinator"), pod("worker-0", "worker"))
+    ns.apply(pod("worker-0", "worker"))
     return ns.as_account(ACCOUNT, tmp_path)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
-async def test_the_other_replica_takes_over_with_drafter_and_epochs(
+async def test_the_next_coordinator_goes_on_with_drafter_and_epochs(
     ns: Client, account: Client, tmp_path: Path, end: signal.Signals
 ) -> None:
-    async with replica(ns, account, "c-0", tmp_path) as first:
-        await until(lambda: leaders(ns) == ["c-0"])
-        async with replica(ns, account, "c-1", tmp_path) as second:
-            with pytest.raises(UnavailableError, match="not the leader"):
-                await publish(second, 0, "file:///1")
-            async with worker(first) as before:
-                lease = await before.order(Lease)
-                assert await publish(first, 0, "file:///1") == 1
-                await before.order(DrafterWish)
-            first.process.send_signal(end)
-            await until(lambda: leaders(ns) == ["c-1"])
-            async with worker(second) as after:
-                assert await after.order(DrafterWish) == DrafterWish(version=DrafterVersion(1), uri="file:///1")
-                assert (await after.order(Lease)).epoch > lease.epoch
-            assert await publish(second, 1, "file:///2") == 2
-            assert state(ns)["drafter"] == {"version": 2, "uri": "file:///2"}
-            assert len(state(ns)["drafters"]) == 2
-            for at in (first, second):
-                assert "kubernetes_refused" not in at.log.read_text()
-                assert "Traceback" not in at.log.read_text()
+    async with coordinator(ns, account, "c-0", tmp_path) as first:
+        async with worker(first) as before:
+            lease = await before.order(Lease)
+            assert await publish(first, 0, "file:///1") == 1
+            await before.order(DrafterWish)
+        first.process.send_signal(end)
+        await first.process.wait()
+    async with coordinator(ns, account, "c-1", tmp_path) as second:
+        async with worker(second) as after:
+            assert await after.order(DrafterWish) == DrafterWish(version=DrafterVersion(1), uri="file:///1")
+            assert (await after.order(Lease)).epoch > lease.epoch
+        assert await publish(second, 1, "file:///2") == 2
+        assert state(ns)["drafter"] == {"version": 2, "uri": "file:///2"}
+        assert len(state(ns)["drafters"]) == 2
+        for at in (first, second):
+            assert "kubernetes_refused" not in at.log.read_text()
+            assert "Traceback" not in at.log.read_text()
+
+
+async def test_of_two_at_once_the_older_one_ends_at_its_next_write(ns: Client, account: Client, tmp_path: Path) -> None:
+    async with coordinator(ns, account, "c-0", tmp_path) as first, worker(first) as before:
+        lease = await before.order(Lease)
+        async with coordinator(ns, account, "c-1", tmp_path) as second, worker(second) as after:
+            assert (await after.order(Lease)).epoch > lease.epoch
+            with pytest.raises(UnavailableError, match=r"written by another coordinator \(c-1\)"):
+                await publish(first, 0, "file:///1")
+            async with asyncio.timeout(WITHIN_S):
+                assert await first.process.wait() == 1
+            assert "written by another coordinator (c-1): this coordinator ends" in first.log.read_text()
+            assert await publish(second, 0, "file:///1") == 1
 
 
 async def test_pods_show_the_roles_of_their_workers_and_events_count_the_changes(
@@ -120,8 +125,7 @@ async def test_pods_show_the_roles_of_their_workers_and_events_count_the_changes
 
         return look
 
-    async with replica(ns, account, "c-0", tmp_path) as at:
-        await until(lambda: leaders(ns) == ["c-0"])
+    async with coordinator(ns, account, "c-0", tmp_path) as at:
         async with worker(at) as trainer:
             await until(shows("rollout", 0))
             for _ in range(2):
@@ -139,18 +143,18 @@ async def test_pods_show_the_roles_of_their_workers_and_events_count_the_changes
         assert at.process.returncode is None
 
 
-async def test_without_the_right_to_patch_pods_it_leads_and_says_what_is_missing(ns: Client, tmp_path: Path) -> None:
+async def test_without_the_right_to_patch_pods_it_lends_and_says_what_is_missing(ns: Client, tmp_path: Path) -> None:
     rules = [rule for rule in ROLE["rules"] if rule["resources"] != ["pods"]]
     grant(ns, ROLE | {"rules": rules})
     ns.apply(pod("worker-0", "worker"))
-    async with replica(ns, ns.as_account(ACCOUNT, tmp_path), "c-0", tmp_path) as at:
+    async with coordinator(ns, ns.as_account(ACCOUNT, tmp_path), "c-0", tmp_path) as at:
 
         def said() -> bool:
             return "kubernetes_refused" in at.log.read_text()
 
-        await until(said)
         async with worker(at) as lent:
             await lent.order(Lease)
+            await until(said)
         assert await publish(at, 0, "file:///1") == 1
         refusals = [line for line in at.log.read_text().splitlines() if "kubernetes_refused" in line]
         assert all("pods" in line and "get" in line for line in refusals)

@@ -1,4 +1,4 @@
-"""Replicas of the coordinator as processes beside a real API server, with the rights they have in a cluster."""
+"""Coordinators as processes beside a real API server, with the rights they have in a cluster."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.cluster.kube.client import Client, Object
 
 ACCOUNT = "coordinator"
-LEASE = "tlt-coordinator"
+STATE = "tlt-coordinator-state"
 START_S = 60.0
 
 ROLE: Object = {
@@ -20,15 +20,10 @@ ROLE: Object = {
     "kind": "Role",
     "metadata": {"name": ACCOUNT},
     "rules": [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "resourceNames": [LEASE],
-            "verbs": ["get", "update"],
-        },
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [STATE], "verbs": ["get", "update"]},
     ],
 }
 
@@ -51,7 +46,7 @@ def grant(ns: Client, role: Object = ROLE) -> None:
 
 
 @dataclass
-class Replica:
+class CoordinatorProcess:
     """One process."""
 
     pod: str
@@ -61,7 +56,7 @@ class Replica:
 
 
 @asynccontextmanager
-async def replica(ns: Client, account: Client, pod: str, folder: Path) -> AsyncIterator[Replica]:
+async def coordinator(ns: Client, account: Client, pod: str, folder: Path) -> AsyncIterator[CoordinatorProcess]:
     """A coordinator that thinks it is that pod; killed at the end if it still runs."""
     assert ns.namespace
     ports, log = folder / f"{pod}.json", folder / f"{pod}.log"
@@ -71,11 +66,8 @@ async def replica(ns: Client, account: Client, pod: str, folder: Path) -> AsyncI
         "spot.settle_s": 0,
         "kubernetes.namespace": ns.namespace,
         "kubernetes.pod": pod,
-        "kubernetes.lease": LEASE,
+        "kubernetes.config_map": STATE,
         "kubernetes.kubeconfig": account.kubeconfig,
-        "kubernetes.lease_duration_s": 4,
-        "kubernetes.renew_deadline_s": 3,
-        "kubernetes.retry_period_s": 0.5,
     }
     pairs = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     with log.open("wb") as file:
@@ -93,7 +85,7 @@ async def replica(ns: Client, account: Client, pod: str, folder: Path) -> AsyncI
             while not ports.exists():
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(0.05)
-        yield Replica(pod, process, json.loads(ports.read_text())["grpc"], log)
+        yield CoordinatorProcess(pod, process, json.loads(ports.read_text())["grpc"], log)
     finally:
         if process.returncode is None:
             process.kill()
