@@ -1,11 +1,11 @@
-"""The time base of the whole service."""
+"""Time base of the whole service."""
 
 import asyncio
 import time
 
 
 class Clock:
-    """Unix time at start, advanced by the event loop's clock: it matches the calendar and never goes back."""
+    """Unix time at start, advanced by the event loop's clock, so that it matches the calendar and never decreases."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The coordinator: combines the reports of workers and gateways, and decides what follows from them."""
+"""The coordinator: combines the reports of workers and gateways, and makes all decisions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -157,8 +157,7 @@ class Coordinator:
 
     def report_queue(self, gateway_id: str, queued: int, pause_left_s: float = 0.0) -> Bubbles:
         """
-        Record how many requests wait at a gateway, and for how many seconds generation is paused there; return the
-        fleet's bubbles.
+        Record the number of queued requests at a gateway and the seconds left of its pause; return the fleet's bubbles.
 
         Raises:
             InvalidRequestError: The gateway id is empty, or the count is negative.
@@ -173,7 +172,7 @@ class Coordinator:
         return self._ledger.bubbles(now_s)
 
     def report_load(self, gateway_id: str, load: GatewayLoad) -> None:
-        """Record what runs for a gateway."""
+        """Record the running requests of a gateway."""
         now_s = self._clock.now()
         with optional("lengths"):
             self._lengths.report(gateway_id, load, now_s)
@@ -226,7 +225,7 @@ class Coordinator:
 
     async def exclude(self, worker_ids: Iterable[WorkerId], *, excluded: bool) -> tuple[WorkerId, ...]:
         """
-        Exclude workers from lending, or include them again; return all that are excluded now.
+        Exclude workers from lending, or include them again; return all excluded workers.
 
         Raises:
             InvalidRequestError: No worker is named, or one to exclude was never seen.
@@ -260,7 +259,7 @@ class Coordinator:
         return count, [self._registry.last_known(worker_id) for worker_id in worker_ids]
 
     def figures(self) -> FleetFigures:
-        """Return the figures of the whole fleet, without looking at its workers."""
+        """Return the figures of the whole fleet, without iterating over workers."""
         now_s = self._clock.now()
         return FleetFigures(
             queued=self._queues.queued(now_s),
@@ -287,7 +286,7 @@ class Coordinator:
         ]
 
     def note_training(self, after: int, count: int) -> int:
-        """Write down what the next `count` workers in turn have trained; return where to continue, as `standings`."""
+        """Journal the training of the next `count` workers in turn; return where to continue, as `standings`."""
         if not self._journal.is_written:
             return 0
         following, standings = self.standings(after, count)
@@ -297,7 +296,7 @@ class Coordinator:
 
     async def watch(self) -> AsyncIterator[MembershipChange]:
         """
-        Yield the workers that can accept requests, all at once; then those that joined and left. With both, whether
+        Yield the workers that accept requests, first all of them, then those that joined and left. Each with whether
         idle workers are lent.
 
         Raises:
@@ -322,7 +321,7 @@ class Coordinator:
         raise self._over
 
     def _end_silent_step(self) -> None:
-        """End the step if the gateways that ran it report no more."""
+        """End the step if its gateways have stopped reporting."""
         now_s = self._clock.now()
         if not self._lengths.running(now_s) and not self._queues.queued(now_s):
             self._steps.report(0, now_s)
@@ -346,7 +345,7 @@ class Coordinator:
         )
 
     def _announce(self, now_s: float) -> None:
-        """Tell workers to load the newest drafter, if they have not been told and it is time."""
+        """Tell workers to load the newest drafter, if it is due."""
         every_s = self._registry.measures.publish_every_s
         if (wish := self._announcer.due(now_s, every_s=every_s, training=self._registry.loans > 0)) is not None:
             self._registry.wish(wish)

@@ -1,4 +1,4 @@
-"""The journal of a coordinator. Every method returns at once, and does nothing without a directory."""
+"""The coordinator's journal. Every method returns immediately, and does nothing if no directory is configured."""
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -27,7 +27,7 @@ from tlt_coordinator.config import CoordinatorConfig
 class CoordinatorJournal:
     """
     Args:
-        writer: Writes it; None: nobody does.
+        writer: Writer of the journal; None writes nothing.
         now: Returns the Unix time.
     """
 
@@ -73,7 +73,7 @@ class CoordinatorJournal:
         self._leads = leads
 
     def joined(self, hello: WorkerHello) -> None:
-        """Note a worker that joined."""
+        """Record a worker that joined."""
         self._put(
             lambda at: WorkerLine(
                 at=at,
@@ -87,21 +87,21 @@ class CoordinatorJournal:
         )
 
     def state(self, worker_id: WorkerId, state: WorkerState) -> None:
-        """Note that a worker is in another state."""
+        """Record a worker's change of state."""
         self._put(lambda at: StateLine(at=at, worker=worker_id, state=state))
 
     def granted(self, worker_id: WorkerId, epoch: Epoch) -> None:
-        """Note that a worker was lent."""
+        """Record a granted lease."""
         change = LeaseChange.GRANTED
         self._put(lambda at: LeaseLine(at=at, worker=worker_id, epoch=epoch, change=change, reason=""))
 
     def revoked(self, worker_id: WorkerId, epoch: Epoch, reason: str) -> None:
-        """Note that a lease was revoked."""
+        """Record a revoked lease."""
         change = LeaseChange.REVOKED
         self._put(lambda at: LeaseLine(at=at, worker=worker_id, epoch=epoch, change=change, reason=reason))
 
     def trained(self, standing: WorkerStanding, status: WorkerStatus) -> None:
-        """Note what a worker has computed for training since this was noted last, and what its trainer says of it."""
+        """Record a worker's training since the last record, and its trainer's report."""
         worker_id, total_s = standing.worker_id, standing.seconds[WorkerState.TRAINING]
         new_s = total_s - self._trained_s.get(worker_id, 0.0)
         if new_s <= 0.0:
@@ -121,7 +121,7 @@ class CoordinatorJournal:
         )
 
     def published(self, publication: Publication, version: DrafterVersion) -> None:
-        """Note a drafter that was published."""
+        """Record a published drafter."""
         self._put(
             lambda at: DrafterLine(
                 at=at,
@@ -136,11 +136,11 @@ class CoordinatorJournal:
         )
 
     def lending(self, enabled: bool) -> None:
-        """Note that lending is on or off."""
+        """Record that lending was enabled or disabled."""
         self._put(lambda at: LendingLine(at=at, enabled=enabled))
 
     def excluded(self, worker_ids: Iterable[WorkerId]) -> None:
-        """Note all workers that are not lent."""
+        """Record the set of excluded workers."""
         self._put(lambda at: ExcludedLine(at=at, workers=tuple(sorted(worker_ids))))
 
     def _put(self, made: Callable[[float], Line]) -> None:

@@ -12,7 +12,7 @@ from tlt_coordinator.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendingTerms:
-    """The terms on which workers are lent now."""
+    """Current conditions for lending."""
 
     enabled: bool
     """Whether workers are lent at all."""
@@ -22,14 +22,14 @@ class LendingTerms:
     reserved_epoch: Epoch
     """Highest epoch that may be granted."""
     drafter: DrafterVersion
-    """Newest drafter; 0: none was published."""
+    """Newest drafter; 0 if none was published."""
 
 
 class Lender:
     """
     Args:
         registry: The workers, which receive the orders.
-        queues: The requests that wait.
+        queues: The queued requests.
     """
 
     def __init__(self, registry: Registry, queues: Queues) -> None:
@@ -37,7 +37,7 @@ class Lender:
         self._queues = queues
 
     def step(self, now_s: float, terms: LendingTerms) -> tuple[RoleChange, ...]:
-        """Decide about a bounded number of workers; return what has changed."""
+        """Decide about a bounded number of workers; return the changes."""
         queued = self._queues.queued(now_s)
         recalled = self._registry.least(self._recalls(queued, now_s, terms))
         fleet = FleetView(
@@ -58,7 +58,10 @@ class Lender:
         return changes
 
     def _recalls(self, queued: int, now_s: float, terms: LendingTerms) -> int:
-        """Return how many leases end although their workers are free: as many as requests wait, or more than pay."""
+        """
+        Return the number of leases to end although their workers are free: as many as requests wait, or more than pay
+        off.
+        """
         if not terms.enabled:
             return 0
         if queued:

@@ -1,4 +1,4 @@
-"""What gateways report of the lengths of running and finished requests. Pure: times come from the caller."""
+"""Lengths of running and finished requests, from gateways' reports. Pure: callers pass the time."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ class _Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedLengths:
-    """Responses that ended with as many bits in their number of tokens."""
+    """Ended responses with the same bit length of their number of tokens."""
 
     bits: int
     count: int
@@ -24,7 +24,7 @@ class FinishedLengths:
 
 
 class ReportedLengths:
-    """The last load of each gateway; one that has not reported for `stale_s` no longer counts."""
+    """The last load of each gateway. A gateway that has not reported for `stale_s` no longer counts."""
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
@@ -33,13 +33,13 @@ class ReportedLengths:
         self._cut: Counter[int] = Counter()
 
     def report(self, gateway_id: str, load: GatewayLoad, now_s: float) -> None:
-        """Record what a gateway runs."""
+        """Record the running requests of a gateway."""
         self._finished.update(length.bit_length() for length in (*load.ended, *load.cut))
         self._cut.update(length.bit_length() for length in load.cut)
         self._reports[gateway_id] = _Report(load, now_s)
 
     def running(self, now_s: float) -> bool:
-        """Whether a gateway runs requests."""
+        """Whether any gateway runs requests."""
         return any(report.load.workers for report in self._counted(now_s).values())
 
     def loads(self, now_s: float) -> list[WorkerLoad]:
@@ -48,14 +48,14 @@ class ReportedLengths:
 
     @property
     def finished(self) -> list[FinishedLengths]:
-        """The lengths of responses that ended since `begin_step`, by power of two."""
+        """Lengths of responses that ended since `begin_step`, by power of two."""
         return [
             FinishedLengths(bits=bits, count=count, cut=self._cut[bits])
             for bits, count in sorted(self._finished.items())
         ]
 
     def begin_step(self) -> None:
-        """Count lengths from now on."""
+        """Start counting lengths."""
         self._finished.clear()
         self._cut.clear()
 

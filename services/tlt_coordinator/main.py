@@ -1,4 +1,4 @@
-"""Start-up of the coordinator: planning, gRPC service and status page in one event loop."""
+"""Startup of the coordinator: planning, gRPC service and status page in one event loop."""
 
 import asyncio
 import socket
@@ -137,7 +137,7 @@ def _bound(listen: str, sockets: ExitStack) -> socket.socket | None:
 async def _page(
     config: CoordinatorConfig, listen: str, access: Access | None, page: socket.socket | None, observer: Observer
 ) -> None:
-    """Serve the page, once its address can be bound, until cancelled."""
+    """Serve the page until cancelled, once its address can be bound."""
     with ExitStack() as sockets:
         while page is None:
             await asyncio.sleep(BIND_EVERY_S)

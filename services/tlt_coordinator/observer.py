@@ -1,4 +1,4 @@
-"""What a coordinator knows, for those who only look. A method costs what it returns, not what there is."""
+"""Read-only view of a coordinator. The cost of a method depends on its result, not on the size of the fleet."""
 
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,13 +24,13 @@ from tlt_coordinator.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorker:
-    """A worker as it is now."""
+    """Current state of a worker."""
 
     member: Member
     since_s: float
     """Unix time since which it is in its state."""
     standing: str
-    """Why it is lent, or not."""
+    """Why it is or is not lent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class Observer:
 
     Args:
         now: Returns the time of the coordinator's clock.
-        circumstances: Returns what holds for all workers.
-        excluded: Returns how many workers are excluded from lending.
-        pieces: Does what takes long.
-        forget_silent: Ends the step of gateways that report no more.
+        circumstances: Returns the conditions that apply to all workers.
+        excluded: Returns the number of workers excluded from lending.
+        pieces: Runs long work in pieces.
+        forget_silent: Ends the step of gateways that have stopped reporting.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Observer:
 
     @property
     def since_s(self) -> float:
-        """Unix time since which something is known: the coordinator's start, or what the first workers remembered."""
+        """Unix time of the earliest data: the coordinator's start, or the history of the first workers."""
         return min(self._began_s, self._ledger.since_s or self._began_s)
 
     def fleet(self) -> ObservedFleet:
@@ -153,7 +153,7 @@ class Observer:
         Return a worker and its device-seconds by state.
 
         Raises:
-            NotFoundError: It was never seen.
+            NotFoundError: The worker was never seen.
         """
         self.require(worker_id)
         (worker,) = self.workers([worker_id])
@@ -170,7 +170,7 @@ class Observer:
         raise NotFoundError(f"no worker {worker_id!r:.200} was seen; known: {known}", field="worker")
 
     def track(self, worker_id: str) -> WorkerTrack:
-        """Return a worker's states over time, to be read before anything else happens."""
+        """Return a worker's states over time, to be read before any other call."""
         return self._ledger.account(WorkerId(worker_id)).track(worker_id, self.now())
 
     def changed(self, seen: int) -> tuple[int, list[WorkerId]]:
@@ -178,11 +178,11 @@ class Observer:
         return self._registry.changes.since(seen)
 
     def leases(self, from_s: float, to_s: float) -> list[PastLease]:
-        """Return the leases that workers held within a span."""
+        """Return the leases held within a span."""
         return self._registry.leases.between(from_s, to_s, self.now())
 
     def steps(self, from_s: float, to_s: float) -> list[RunStep]:
-        """Return the steps of which a part is within a span, in order."""
+        """Return the steps that overlap a span, in order."""
         self._forget_silent()
         return self._steps.between(from_s, to_s)
 
@@ -196,12 +196,12 @@ class Observer:
         return self._drafters.records
 
     def loaded(self, version: DrafterVersion) -> int:
-        """Return how many workers have loaded a drafter."""
+        """Return the number of workers that have loaded a drafter."""
         return self._registry.tally.loaded[version]
 
     def changes_shown(self, asked: int) -> int:
         """
-        Return how many changes of state to show of each worker.
+        Return the number of state changes to show per worker.
 
         Raises:
             InvalidRequestError: The number asked for is negative, or too large for the number of workers.
@@ -209,7 +209,7 @@ class Observer:
         return changes_per_worker(asked, len(self._ledger.worker_ids))
 
     async def accounts(self, max_changes: int) -> AsyncIterator[list[WorkerAccount]]:
-        """Yield all workers, some at a time, with their latest `max_changes` changes and seconds up to then."""
+        """Yield all workers in batches, with their latest `max_changes` changes and seconds up to then."""
         members, at_once = self._registry.known(), max(1, CHANGES_AT_ONCE // (max_changes + WORKER_COST))
 
         def account(some: Sequence[Member]) -> list[WorkerAccount]:

@@ -66,7 +66,7 @@ class Orders:
             raise self._error
 
     def take(self) -> Order | None:
-        """Return the next order without waiting; None: none is pending."""
+        """Return the next order without waiting, or None."""
         order: Order | None
         if self._revocation is not None:
             order, self._revocation = self._revocation, None

@@ -1,6 +1,4 @@
-"""What gateways report: how many requests they have queued, and whether they are paused. Pure: times come from the
-caller.
-"""
+"""Gateways' reports of queued requests and pauses. Pure: callers pass the time."""
 
 from typing import NamedTuple
 
@@ -16,7 +14,7 @@ class _Report(NamedTuple):
 
 
 class Queues:
-    """The last report of each gateway; one that has not reported for `stale_s` no longer counts."""
+    """The last report of each gateway. A gateway that has not reported for `stale_s` no longer counts."""
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
@@ -24,7 +22,7 @@ class Queues:
         self._called_back = 0
 
     def report(self, gateway_id: str, queued: int, now_s: float, *, pause_left_s: float = 0.0) -> None:
-        """Record the queue depth of a gateway, and for how long it is paused."""
+        """Record the queue depth of a gateway, and the seconds left of its pause."""
         self._reports[gateway_id] = _Report(queued, now_s, now_s + pause_left_s)
         self._called_back = 0
 
@@ -34,15 +32,15 @@ class Queues:
         return sum(report.queued for report in self._reports.values())
 
     def called_back(self) -> None:
-        """Note that a lease was revoked for a request that waits."""
+        """Record that a lease was revoked for a queued request."""
         self._called_back += 1
 
     def to_call_back(self, now_s: float) -> int:
-        """Return how many leases are to be revoked for requests that wait, beyond those revoked since a report."""
+        """Return the number of leases to revoke for queued requests, beyond those revoked since a report."""
         return max(0, self.queued(now_s) - self._called_back)
 
     def pause_left_s(self, now_s: float) -> float:
-        """Return the seconds until no gateway that still reports is paused."""
+        """Return the seconds until no reporting gateway is paused."""
         self._forget_stale(now_s)
         return max((max(0.0, report.paused_until_s - now_s) for report in self._reports.values()), default=0.0)
 

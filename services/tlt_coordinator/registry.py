@@ -47,14 +47,14 @@ class WorkerSession:
     revoked: Epoch = Epoch(0)
     """Highest epoch revoked on this stream."""
     report_every_s: float = FASTEST_S
-    """The interval it was told."""
+    """Its reporting interval."""
     outbox: Orders = field(default_factory=Orders)
     excluded: bool = False
     """Whether an operator excluded the worker from lending."""
 
     @property
     def view(self) -> WorkerView | None:
-        """The worker as plans see it; None: it has not reported yet."""
+        """The worker in the form that plans use; None if it has not reported yet."""
         if self.status is None:
             return None
         return WorkerView(
@@ -70,12 +70,12 @@ class Registry:
     """
     Workers by id. Every method is synchronous; times come from the caller, and never go back.
 
-    No method but `known` and `wish` looks at all workers.
+    Only `known` and `wish` iterate over all workers.
 
     Args:
         ledger: Receives every state.
         now_s: Current time.
-        journal: Is told of every state and lease.
+        journal: Records every state and lease.
     """
 
     def __init__(self, ledger: Ledger, now_s: float, journal: CoordinatorJournal = NO_JOURNAL) -> None:
@@ -206,7 +206,7 @@ class Registry:
         self._excluded = worker_ids
 
     def standing(self, worker_id: WorkerId, now: Circumstances, now_s: float) -> Standing:
-        """Return why a worker is lent, or not."""
+        """Return why a worker is or is not lent."""
         session = self._sessions.get(worker_id)
         return standing_of(session.view if session else None, self._worklist.idle_s(worker_id, now_s), now)
 
@@ -231,12 +231,12 @@ class Registry:
         return self._worklist.loans
 
     def settled(self, now_s: float, policy: SpotConfig) -> tuple[WorkerView, ...]:
-        """Return free workers to lend, idle longest first: at most as many as pay."""
+        """Return free workers to lend, idle longest first, at most as many as pay off."""
         settle_s, most = self.measures.settle_s(policy, now_s), self.measures.trainers(policy, now_s)
         return self._views(self._worklist.settled(now_s, settle_s=settle_s, keep_warm=policy.keep_warm, most=most))
 
     def least(self, count: int) -> tuple[WorkerView, ...]:
-        """Return workers with a lease, the least valuable ones; a plan looks at a bounded number."""
+        """Return the least valuable workers with a lease, from a bounded sample."""
         return self._views(self._worklist.least(count, self.measures.value)) if count > 0 else ()
 
     def member(self, worker_id: WorkerId) -> Member | None:
@@ -273,7 +273,7 @@ class Registry:
             self._note(session, now_s)
 
     def set_pace(self, session: WorkerSession, report_every_s: float) -> None:
-        """Tell a worker how often to report, if it understands that and was told otherwise."""
+        """Tell a worker its reporting interval, if it supports that and the interval has changed."""
         if session.hello.accepts_report_interval and session.report_every_s != report_every_s:
             session.report_every_s = report_every_s
             session.outbox.put(ReportInterval(seconds=report_every_s))
@@ -344,5 +344,5 @@ def _shown(status: WorkerStatus) -> object:
 
 
 def _decisive(status: WorkerStatus) -> object:
-    """Return what plans look at. As long as it stays the same, a report needs no decision."""
+    """Return the properties that plans depend on. While they are unchanged, a report needs no decision."""
     return status.state, status.running > 0, status.epoch, status.trainer_ready, status.trainer_resting

@@ -1,4 +1,4 @@
-"""tlt.coordinator.v1: decodes, delegates, encodes."""
+"""gRPC servicer of tlt.coordinator.v1: decodes, delegates, encodes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -92,7 +92,7 @@ class CoordinatorServicer(wire.Servicer):
         return wire.pb.ExcludeWorkersResponse(excluded_worker_ids=excluded)
 
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> bytes:  # type: ignore[override]
-        """Return a serialized GetFleetResponse: gRPC would hold the event loop for all workers at once."""
+        """Return a serialized GetFleetResponse: gRPC would block the event loop while it serializes all workers."""
         observer = self._coordinator.observer
         parts = [wire.fleet_to_pb(observer.summary()).SerializeToString()]
 
@@ -106,7 +106,7 @@ class CoordinatorServicer(wire.Servicer):
 
 
 async def _encoded(change: MembershipChange) -> wire.pb.WatchFleetResponse:
-    """Encode a change, letting other calls run in between: a whole fleet can have thousands of workers."""
+    """Encode a change, letting other calls run in between, since a fleet can have thousands of workers."""
     message = wire.pb.WatchFleetResponse(
         removed_worker_ids=change.left, is_change=change.is_change, lending=change.lending
     )

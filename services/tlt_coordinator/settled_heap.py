@@ -1,5 +1,5 @@
 """
-Keeps the garbage collector away from what a fleet's streams hold.
+Keeps long-lived objects of a fleet's streams away from the garbage collector.
 
 Each stream holds hundreds of objects for as long as its worker lives. A full collection looks at all of them, while
 nothing else runs: with ten thousand workers that takes longer than everything a decision costs. Frozen objects are not
@@ -30,7 +30,7 @@ _STATM = Path("/proc/self/statm")
 
 class SettledHeap:
     """
-    Freezes what outlived a second or so.
+    Freezes objects that have lived for about a second.
 
     Args:
         opened: Returns the number of streams opened so far.
@@ -48,7 +48,7 @@ class SettledHeap:
         self._postpone()
 
     async def run(self) -> Never:
-        """Run until cancelled; then let the collector look at everything again."""
+        """Run until cancelled, then unfreeze all objects."""
         try:
             while True:
                 await asyncio.sleep(FREEZE_EVERY_S)
@@ -58,8 +58,8 @@ class SettledHeap:
 
     def settle(self) -> None:
         """
-        While streams are opened, free young garbage and freeze the rest; if it is due, free all garbage and freeze the
-        rest. Call it every FREEZE_EVERY_S.
+        While streams are opened, free young garbage and freeze the rest. When due, free all garbage first. Call it
+        every FREEZE_EVERY_S.
         """
         if (opened := self._opened()) != self._opened_before:
             self._opened_before, self._while_settling = opened, round(SETTLING_S / FREEZE_EVERY_S)

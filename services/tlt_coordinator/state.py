@@ -46,7 +46,7 @@ class State:
     drafter: DrafterWish | None = None
     drafters: tuple[DrafterRecord, ...] = ()
     reserved_epoch: Epoch = Epoch(0)
-    """No epoch above it was ever granted."""
+    """No epoch above it has been granted."""
     seconds: Mapping[WorkerState, float] = field(default_factory=dict)
     """Device-seconds of the fleet by state."""
     excluded: tuple[WorkerId, ...] = ()
@@ -233,7 +233,7 @@ class Epochs:
             )
 
     def seen(self, epoch: Epoch) -> None:
-        """Note that an epoch was granted, or reported by a worker; it is not granted again."""
+        """Record that an epoch was granted or reported by a worker, so that it is not granted again."""
         if epoch > self._last:
             self._last = epoch
             self._moved.set()
@@ -256,7 +256,7 @@ class Epochs:
 
 
 async def keep_totals(store: StateStore, totals: Callable[[], Mapping[WorkerState, float]]) -> Never:
-    """Store the sums of the ledger from time to time, until cancelled."""
+    """Store the sums of the ledger periodically, until cancelled."""
     while True:
         await asyncio.sleep(TOTALS_EVERY_S)
         try:

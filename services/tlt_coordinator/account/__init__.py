@@ -1,5 +1,5 @@
 """
-What the fleet's time was used for, and what is exported of it.
+Accounting of the fleet's time, and its metrics.
 
-Others may use all of it but `lent_time`; it imports nothing else of the coordinator.
+Other packages may use all of it except `lent_time`. It imports nothing else of the coordinator.
 """

@@ -1,4 +1,4 @@
-"""How many state changes of workers are shown. Pure."""
+"""Number of displayed state changes per worker. Pure."""
 
 from tlt_common.errors import InvalidRequestError
 from tlt_coordinator.account.ledger import TIMELINE_CHANGES
@@ -16,7 +16,7 @@ def changes_per_worker(asked: int, workers: int) -> int:
     Return the changes to show per worker.
 
     Raises:
-        InvalidRequestError: The number asked for is negative, or too large for this many workers.
+        InvalidRequestError: The requested number is negative, or too large for this many workers.
     """
     most = max(1, MOST // max(1, workers))
     if asked < 0 or min(asked, TIMELINE_CHANGES) > most:

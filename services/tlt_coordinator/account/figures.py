@@ -1,4 +1,4 @@
-"""What is exported of a fleet, apart from its workers' own reports."""
+"""Exported figures of a fleet, apart from its workers' own metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ class FleetFigures:
 
     queued: int
     drafter: DrafterVersion
-    """Newest drafter; 0: none."""
+    """Newest drafter; 0 for none."""
     published_at_unix_s: float
-    """When the newest drafter was published; 0: never, or not known."""
+    """Publication time of the newest drafter; 0 if there was none or it is unknown."""
     policy: PolicyVersion
-    """Newest policy version that a worker reported."""
+    """Newest policy version reported by a worker."""
     lending: bool
     bubble_utilisation: float
 
@@ -29,4 +29,4 @@ class WorkerStanding:
     worker_id: WorkerId
     state: WorkerState
     seconds: Mapping[WorkerState, float]
-    """Seconds that only increase, without what may still turn out to be training."""
+    """Seconds that never decrease, without those that may still turn out to be training."""

@@ -51,7 +51,7 @@ class FleetMetrics:
 
 
 class _Exported:
-    """What was exported of one worker."""
+    """Last exported values of one worker."""
 
     def __init__(self, worker_id: WorkerId) -> None:
         self._worker_id = worker_id

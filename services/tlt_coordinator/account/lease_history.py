@@ -1,4 +1,4 @@
-"""Which leases workers held, and when. Pure: times come from the caller."""
+"""History of workers' leases. Pure: callers pass the time."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ class PastLease:
 
 
 class LeaseHistory:
-    """The leases as workers reported them."""
+    """The leases, as reported by workers."""
 
     def __init__(self) -> None:
         self._ended: deque[PastLease] = deque(maxlen=KEPT_LEASES)
         self._held: dict[WorkerId, tuple[Epoch, float]] = {}
 
     def note(self, worker_id: WorkerId, epoch: Epoch, now_s: float) -> None:
-        """Record the epoch of the lease that a worker holds; 0: none."""
+        """Record the epoch of a worker's lease; 0 for none."""
         held = self._held.get(worker_id)
         if epoch == (held[0] if held else 0):
             return
@@ -38,7 +38,7 @@ class LeaseHistory:
             self._held[worker_id] = epoch, now_s
 
     def between(self, from_s: float, to_s: float, now_s: float) -> list[PastLease]:
-        """Return the leases that were held within a span; those that are held still end now."""
+        """Return the leases held within a span. Those still held end at the current time."""
         held = (
             PastLease(worker_id=worker_id, epoch=epoch, from_s=since_s, to_s=now_s)
             for worker_id, (epoch, since_s) in self._held.items()

@@ -1,10 +1,10 @@
 """
-Accounts for every device-second. Pure: times come from the caller, in monotonic Unix seconds.
+Accounts for every device-second. Pure: callers pass the time, in monotonic Unix seconds.
 
 A worker is in exactly one state from the moment it is first seen, so its seconds add up to the time since then, times
-its devices. Only what devices computed is training: time for which they were lent is split by what the trainer reports.
+its devices. Only computation counts as training: lent time is split according to the trainer's reports.
 
-Sums over all workers are kept up to date by every change, so that reading them does not look at the workers.
+Every change updates the sums over all workers, so that reading them does not iterate over workers.
 """
 
 from array import array
@@ -35,7 +35,7 @@ _ZEROS = dict.fromkeys(STATES, 0.0)
 
 class TimelineRoom:
     """
-    How much the timelines of a fleet hold.
+    Capacity of a fleet's timelines.
 
     Attributes:
         changes: State changes that each worker keeps, and up to a quarter more.
@@ -45,7 +45,7 @@ class TimelineRoom:
         self.changes = TIMELINE_CHANGES
 
     def share(self, workers: int) -> None:
-        """Divide it among so many workers."""
+        """Divide the capacity among this many workers."""
         self.changes = max(LEAST_CHANGES, min(TIMELINE_CHANGES, ALL_CHANGES // workers))
 
 
@@ -54,9 +54,9 @@ class Account:
     The device-seconds of one worker, with one device unless it was resized.
 
     Args:
-        state: Its state from now on.
+        state: Its initial state.
         now_s: Current time.
-        room: How many changes it keeps; None: as many as the only worker of a fleet.
+        room: Number of changes it keeps; None for as many as for a single worker.
     """
 
     def __init__(self, state: WorkerState, now_s: float, room: TimelineRoom | None = None) -> None:
@@ -82,7 +82,7 @@ class Account:
 
     @property
     def state_since_s(self) -> float:
-        """Time since which it is in its state."""
+        """Time at which it entered its state."""
         return self._change_times[-1]
 
     @property
@@ -92,11 +92,11 @@ class Account:
 
     @property
     def devices(self) -> int:
-        """How many devices it has."""
+        """Number of its devices."""
         return self._devices
 
     def timeline(self, count: int | None = None) -> tuple[StateChange, ...]:
-        """Return the latest `count` changes, oldest first; None: all that are kept."""
+        """Return the latest `count` changes, oldest first; None returns all that are kept."""
         kept = min(len(self._change_times), self._room.changes, TIMELINE_CHANGES if count is None else count)
         first = len(self._change_times) - kept
         return tuple(
@@ -105,7 +105,7 @@ class Account:
         )
 
     def track(self, label: str, now_s: float) -> WorkerTrack:
-        """Return all changes that are kept, to be read before the next one."""
+        """Return all kept changes, to be read before the next change."""
         return WorkerTrack(
             label=label,
             devices=self._devices,
@@ -115,7 +115,7 @@ class Account:
         )
 
     def is_said_by(self, status: WorkerStatus) -> bool:
-        """Whether the account already says what a status does, so that to report it would change no sum."""
+        """Whether a status would leave the account unchanged."""
         return (
             status.state is self._state
             and not (status.lent or self._is_open or self._lent)
@@ -123,7 +123,7 @@ class Account:
         )
 
     def report(self, status: WorkerStatus, now_s: float) -> None:
-        """Account for the time up to now, by what the trainer computed, and change state."""
+        """Account for the time up to now, using the trainer's computed seconds, and change state."""
         if self._training_s is not None:
             # A smaller number is that of another process of the same worker.
             new_s = status.training_s - self._training_s
@@ -137,17 +137,17 @@ class Account:
             self._add(self._lent_time.end(now_s))
 
     def recall(self, history: Sequence[PastChange]) -> None:
-        """Begin the timeline with what the worker did before it was first seen. That is in no sum."""
+        """Start the timeline with the worker's history before it was first seen, which is in no sum."""
         self._change_states[:0] = bytearray(_NUMBER[change.state] for change in history)
         self._change_times[:0] = array("d", [self._since_s - change.age_s for change in history])
 
     def resize(self, devices: int, training_devices: int, now_s: float) -> None:
         """
-        Account for the time up to now; from now on the worker has so many devices.
+        Account for the time up to now, and change the number of devices.
 
         Args:
-            devices: How many it has.
-            training_devices: How many of them its trainer uses.
+            devices: Number of devices.
+            training_devices: Number of devices that its trainer uses.
             now_s: Current time.
         """
         self._enter(self._state, now_s)
@@ -156,7 +156,7 @@ class Account:
         self._lent_time = LentTime(devices, training_devices)
 
     def lose(self, now_s: float) -> None:
-        """Account for the time up to now; the worker is gone, and says no more about it."""
+        """Account for the time up to now. The worker is gone and reports nothing further."""
         self._enter(WorkerState.DOWN, now_s)
         self._lent, self._training_s = False, None
         self._add(self._lent_time.end(now_s))
@@ -181,7 +181,7 @@ class Account:
             yield without_training(span.state), self._devices * (span.to_s - span.from_s)
 
     def unsettled(self, now_s: float) -> dict[WorkerState, float]:
-        """Return the part of `seconds` that may turn out to be training. What is left only increases."""
+        """Return the part of `seconds` that may turn out to be training."""
         seconds = _ZEROS.copy()
         for span in self._lent_time.spans:
             seconds[without_training(span.state)] += self._devices * (span.to_s - span.from_s)
@@ -225,7 +225,7 @@ class Account:
 
 
 class _Sum:
-    """Device-seconds of all workers in one state: those up to each worker's latest change, and those since."""
+    """Device-seconds of all workers in one state: up to each worker's latest change, and since."""
 
     def __init__(self) -> None:
         self.until_changes_s = 0.0
@@ -266,7 +266,7 @@ class Ledger:
         self._count(account, 1)
 
     def join(self, hello: WorkerHello, now_s: float) -> None:
-        """Set a worker down that has said hello but not what it does; open an account for a new one."""
+        """Record a worker that has said hello but sent no status as down. Opens an account for a new worker."""
         is_new = hello.worker_id not in self._accounts
         account = self._opened(hello.worker_id, WorkerState.DOWN, now_s)
         if is_new:
@@ -311,7 +311,7 @@ class Ledger:
         return {state: self._earlier[state] + max(0.0, total.at(since_s)) for state, total in self._sums.items()}
 
     def bubbles(self, now_s: float) -> Bubbles:
-        """Return the device-seconds of all workers together that are no rollout."""
+        """Return the device-seconds of all workers that are not rollout."""
         seconds = self.totals(now_s)
         return Bubbles(total_s=sum(seconds[state] for state in BUBBLES), training_s=seconds[WorkerState.TRAINING])
 
@@ -329,7 +329,7 @@ class Ledger:
         return account
 
     def _count(self, account: Account, sign: int) -> None:
-        """Add an account to the sums, or take it out before it changes."""
+        """Add an account to the sums, or subtract it before it changes."""
         for state, seconds in account.parts():
             self._sums[state].until_changes_s += sign * seconds
         growing = self._sums[account.grows]

@@ -1,8 +1,8 @@
 """
-Time for which a spot trainer held devices, until the trainer has said how much of it they computed.
+Time for which a spot trainer held devices, until the trainer has reported how much of it they computed.
 
-A worker knows what its trainer computed a second late, so what was lent last is neither training nor anything else yet.
-Pure: times come from the caller, in monotonic seconds.
+A worker learns of its trainer's computation a second late, so the latest lent time is not attributed yet. Pure: times
+come from the caller, in monotonic seconds.
 """
 
 from collections import deque
@@ -35,8 +35,8 @@ class LentTime:
     Spans that are not settled yet, and computed seconds that are not assigned yet.
 
     Args:
-        devices: How many the worker has.
-        used: How many of them its trainer uses. The others are idle while it trains.
+        devices: Number of devices of the worker.
+        used: Number of devices that its trainer uses. The others are idle while it trains.
     """
 
     def __init__(self, devices: int = 1, used: int = 1) -> None:
@@ -47,7 +47,7 @@ class LentTime:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The spans that are not settled."""
+        """The unsettled spans."""
         return tuple(self._spans)
 
     def add(self, span: Span) -> None:
@@ -56,7 +56,7 @@ class LentTime:
             self._spans.append(span)
 
     def compute(self, seconds: float) -> None:
-        """Note that devices computed, in seconds of all together."""
+        """Add computed device-seconds."""
         self._computed_s += seconds
 
     def settle(self, until_s: float) -> dict[WorkerState, float]:
@@ -80,7 +80,7 @@ class LentTime:
         return settled
 
     def end(self, now_s: float) -> dict[WorkerState, float]:
-        """Settle everything, since the trainer no longer holds the device; drop computed seconds that are left."""
+        """Settle all spans, since the trainer no longer holds the device. Drops remaining computed seconds."""
         settled = self.settle(now_s)
         self._computed_s = 0.0
         return settled

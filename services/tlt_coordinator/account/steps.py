@@ -1,11 +1,11 @@
 """
-The steps of a run, learned from what gateways report: requests run, end, and then the policy changes. Pure: times come
-from the caller, in Unix seconds.
+Detects the steps of a run from gateways' reports: requests run, end, and then the policy changes. Pure: callers pass
+the time, in Unix seconds.
 
 A step begins with its first request and ends with its last. Requests that follow soon, under the same policy, belong to
-the same step: a trainer may generate in several calls, and environments take their time between two turns. Where
-requests still run when the policy changes, as with an asynchronous trainer, the change ends one step and begins the
-next. What callers announce tells how many requests the next step will have.
+the same step: a trainer may generate in several calls, and environments take their time between two turns. If requests
+still run when the policy changes, as with an asynchronous trainer, the change ends one step and begins the next.
+Announcements determine how many requests the next step will have.
 """
 
 from collections import deque
@@ -32,19 +32,19 @@ class RunStep:
     """Newest policy when it began."""
     began_s: float
     ended_s: float | None = None
-    """None: requests run."""
+    """End time; None while requests run."""
     updated_s: float | None = None
-    """When the policy changed after it; None: it has not."""
+    """Time of the policy change after it; None if there was none."""
     requests: int = 0
-    """Requests that ended in it, or run."""
+    """Requests that ended in it or are running."""
     tokens: int = 0
     """Tokens of responses that ended in it."""
     announced: int = 0
-    """Requests that callers had announced when it began; 0: none."""
+    """Requests announced when it began; 0 for none."""
 
     @property
     def source(self) -> Literal["announced", "learned"]:
-        """How it is known."""
+        """How the step was detected."""
         return "announced" if self.announced else "learned"
 
 
@@ -73,11 +73,11 @@ class Steps:
 
     @property
     def number(self) -> int:
-        """Number of the last step; 0: none has begun."""
+        """Number of the last step; 0 if none has begun."""
         return self._last.number if self._last else 0
 
     def between(self, from_s: float, to_s: float) -> list[RunStep]:
-        """Return the steps of which a part is within a span, in order."""
+        """Return the steps that overlap a span, in order."""
         steps = [*self._past, self._last] if self._last else []
         return [
             step
@@ -91,7 +91,7 @@ class Steps:
         return [update for update in self._updates if from_s <= update.at_s < to_s]
 
     def change_policy(self, version: PolicyVersion, now_s: float) -> None:
-        """Note the newest policy of the fleet."""
+        """Record the newest policy of the fleet."""
         if version <= self._policy:
             return
         self._policy = version
@@ -105,17 +105,17 @@ class Steps:
             self._last = replace(step, updated_s=now_s)
 
     def announce(self, gateway_id: str, announced: Iterable[AnnouncedRequests]) -> None:
-        """Note what callers of a gateway have announced: the next step that begins is theirs."""
+        """Record a gateway's announcements, which belong to the next step."""
         for one in announced:
             if len(self._announced) < MAX_CALLERS or (gateway_id, one.caller) in self._announced:
                 self._announced[gateway_id, one.caller] = one.count
 
     def report(self, active: int, now_s: float, *, ended: int = 0, tokens: int = 0) -> None:
         """
-        Record what gateways report.
+        Record gateways' reports.
 
         Args:
-            active: Requests that run or are queued, at all gateways.
+            active: Requests running or queued at all gateways.
             now_s: Current time.
             ended: Requests that ended since the last report.
             tokens: Tokens of their responses.
@@ -126,7 +126,7 @@ class Steps:
         self._changed_s = None
 
     def _turn(self, active: int, now_s: float) -> None:
-        """End the last step or begin another, if either is due."""
+        """End the last step or begin another one, if due."""
         step = self._last
         if step is not None and step.ended_s is None:
             if self._changed_s is not None:
@@ -143,7 +143,11 @@ class Steps:
                 self._begin(active, now_s)
 
     def _count(self, active: int, ended: int, tokens: int, now_s: float) -> None:
-        """Add to the last step what was reported; begin one for requests that began and ended between two reports."""
+        """
+        Add the reported numbers to the last step.
+
+        Begins a step for requests that began and ended between two reports.
+        """
         if self._last is None or (self._last.updated_s is not None and self._last.ended_s is not None):
             self._begin(active, now_s)
         step = self._last

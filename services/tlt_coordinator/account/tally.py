@@ -1,4 +1,4 @@
-"""Sums over the last statuses of all workers, so that figures of the fleet are known without looking at them. Pure."""
+"""Sums over the last statuses of all workers, so that fleet-wide figures need no iteration over them. Pure."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ class FleetTally:
     """
     Attributes:
         by_state: Workers by state; all states are there.
-        running: Requests that run.
+        running: Running requests.
         devices: Devices of all workers ever seen.
         loaded: Workers by the drafter they have loaded, without those that are down.
     """
@@ -28,16 +28,16 @@ class FleetTally:
 
     @property
     def workers(self) -> int:
-        """How many were ever seen."""
+        """Number of workers ever seen."""
         return sum(self.by_state.values())
 
     @property
     def accept_length(self) -> float | None:
-        """Mean over the workers that decode now, in tokens per verification round; None: no worker decodes."""
+        """Mean tokens per verification round over decoding workers; None if none is decoding."""
         return self._accept_length / _PARTS / self._decoding if self._decoding else None
 
     def replace(self, before: Member | None, after: Member) -> None:
-        """Count a worker as it is now; `before` is what was counted of it."""
+        """Count a worker's current status; `before` is its previously counted one."""
         if before is not None:
             self._count(before, -1)
         self._count(after, 1)

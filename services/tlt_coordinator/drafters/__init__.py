@@ -1,5 +1,5 @@
 """
-Drafters that were published, and which of them are accepted.
+Published drafters, and the rules for accepting them.
 
 Others may use `published`.
 """

@@ -1,9 +1,9 @@
 """
-When engines are told of a new drafter. Pure: times come from the caller.
+Schedules the announcement of new drafters to engines. Pure: callers pass the time.
 
-Every engine of the fleet pauses to load one, so several trainers that publish often would cost rollouts more than they
-bring. A drafter that comes too soon after another one waits; only the newest is ever loaded. As soon as nothing trains
-any more none waits: a rollout begins.
+Every engine of the fleet pauses to load a drafter, so that frequent publications by several trainers would cost
+rollouts more than they gain. A drafter that follows another too soon waits; only the newest is ever loaded. Once no
+worker trains, none waits, since a rollout begins.
 """
 
 from math import inf
@@ -20,21 +20,21 @@ class Announcer:
 
     @property
     def holds(self) -> bool:
-        """Whether a drafter waits that the fleet was not told of."""
+        """Whether a drafter is waiting to be announced."""
         return self._held is not None
 
     def publish(self, wish: DrafterWish) -> None:
-        """Take note of a new drafter; it replaces one that waits."""
+        """Record a new drafter, which replaces a waiting one."""
         self._held = wish
 
     def due(self, now_s: float, *, every_s: float, training: bool) -> DrafterWish | None:
         """
-        Return the drafter to tell the fleet of now, once; None: there is none.
+        Return the drafter to announce now, once; None if there is none.
 
         Args:
             now_s: Current time.
-            every_s: Least seconds between two drafters.
-            training: Whether a worker is lent, so that more is to come.
+            every_s: Minimum seconds between two drafters.
+            training: Whether a worker is lent, so that more drafters may follow.
         """
         if self._held is None or (training and now_s - self._told_s < every_s):
             return None

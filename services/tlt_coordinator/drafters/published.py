@@ -1,4 +1,4 @@
-"""The fleet's drafters: the newest version, and who published each."""
+"""The fleet's drafters: the newest version, and the publisher of each."""
 
 from dataclasses import replace
 
@@ -14,7 +14,8 @@ RECORDS = 1024
 
 class PublishedDrafters:
     """
-    Versions by compare-and-swap: a drafter replaces only the one it was trained from, and none that is clearly better.
+    Drafter versions with compare-and-swap: a drafter replaces only the one it was trained from, and must not be clearly
+    worse.
 
     Args:
         max_drop: See `score_gate`.

@@ -1,4 +1,4 @@
-"""The answers of the API, version 1. Times are Unix seconds of the coordinator's clock. Within `v1`, only add."""
+"""The answers of the API, version 1. Times are Unix seconds of the coordinator's clock. `v1` may only be extended."""
 
 from math import isfinite
 from typing import Literal

@@ -42,7 +42,7 @@ LOADS_AT_ONCE = 256
 
 
 def answered(answer: BaseModel) -> Response:
-    """Return an answer as JSON. FastAPI would check it again, in Python."""
+    """Return an answer as JSON without FastAPI's additional validation, which runs in Python."""
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
@@ -134,7 +134,7 @@ def router_of(observer: Observer) -> APIRouter:
 
 
 async def _matching(observer: Observer, query: WorkersQuery, state: WorkerState | None) -> list[WorkerId]:
-    """Return the workers that a query asks for, and one more if there are more."""
+    """Return the workers that match a query, and one more if there are more."""
     found, after = list[WorkerId](), query.after
     while len(found) <= query.count:
         ids = await observer.pieces.do(lambda after=after: observer.ids_after(after, SCANNED_AT_ONCE))  # type: ignore[misc]
@@ -168,7 +168,7 @@ def _worker(observer: Observer, worker_id: WorkerId) -> WorkerAnswer:
 def _state_of(name: str | None) -> WorkerState | None:
     """
     Raises:
-        InvalidRequestError: There is no such state.
+        InvalidRequestError: The state is unknown.
     """
     if name is None or name in set(WorkerState):
         return WorkerState(name) if name else None
@@ -176,5 +176,5 @@ def _state_of(name: str | None) -> WorkerState | None:
 
 
 def _tokens(bits: int) -> dict[str, Any]:
-    """Return the numbers of tokens with so many bits."""
+    """Return the range of token counts with this many bits."""
     return {"from_tokens": 1 << bits >> 1, "to_tokens": (1 << bits) - 1}

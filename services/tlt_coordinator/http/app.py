@@ -63,7 +63,7 @@ def app(observer: Observer, feed: EventFeed, access: Access | None = None, hosts
 
 
 def openapi_of(routes: APIRouter) -> dict[str, Any]:
-    """Return the description of the API."""
+    """Return the OpenAPI description."""
     found = get_openapi(title="TLT coordinator", version=__version__, routes=routes.routes)
     for methods in found["paths"].values():
         for operation in methods.values():

@@ -1,4 +1,4 @@
-"""The page: static files in the folder `page`, and no others. They contain no data, so they need no token."""
+"""The page's static files in the folder `page`, and no others. They contain no data, so they need no token."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -41,7 +41,7 @@ class BundledFile:
         self._tag = f'"{sha256(self._content).hexdigest()[:32]}"'
 
     def answer(self, request: Request) -> Response:
-        """Return the file, or that it has not changed."""
+        """Return the file, or a not-modified response."""
         headers = {**HEADERS, "ETag": self._tag}
         if self._tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)

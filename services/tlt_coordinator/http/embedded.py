@@ -1,4 +1,4 @@
-"""The renderer of the page in other pages: HTML files that are complete in themselves, as reports are."""
+"""Embeds the page's renderer in self-contained HTML files, such as reports."""
 
 import json
 import re
@@ -25,8 +25,8 @@ def canvas(name: str, description: str, document: TimelineDocument, options: Map
     Return a canvas on which `script` draws a timeline.
 
     Args:
-        name: Unique in the page.
-        description: For readers who do not see the picture.
+        name: Unique name within the page.
+        description: Text alternative for the picture.
         document: The timeline.
         options: See `draw` in page/timeline.js.
     """
@@ -50,7 +50,7 @@ def bar(description: str, parts: Iterable[tuple[str, float]]) -> str:
 
 
 def table(document: TimelineDocument) -> str:
-    """Return the share of each state, for readers who do not see the picture."""
+    """Return the share of each state as a text alternative."""
     rows = [(row.label, _shares(row, document.columns)) for row in document.rows if isinstance(row, LaneRow)]
     rows += [
         (row.label, {state: sum(shares) / 100 / document.columns for state, shares in row.shares.items()})
@@ -72,7 +72,7 @@ def table(document: TimelineDocument) -> str:
 
 
 def script() -> str:
-    """Return the renderer, and what draws with it all timelines, bars and swatches of a page."""
+    """Return the renderer, with code that draws all timelines, bars and swatches of a page."""
     modules = [module.read_text(encoding="utf-8") for module in _MODULES]
     joined = "\n".join(re.sub(r"^import .*\n|^export ", "", module, flags=re.MULTILINE) for module in modules)
     return f"<script type=module>\n{joined}</script>"

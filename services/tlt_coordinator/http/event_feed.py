@@ -1,9 +1,9 @@
 """
-What changed, as server-sent events: encoded once, for however many read.
+Changes as server-sent events, encoded once for all readers.
 
-A reader is a number: that of the last event it was sent. Events are kept for a while, so that one that was cut off goes
-on where it was; one that is further behind is told to read everything again. What a slow reader costs is bounded, and
-nothing waits for it.
+A reader is represented by the number of the last event sent to it. Events are kept for a while, so that an interrupted
+reader continues where it stopped; one that is further behind is told to read everything again. The cost of a slow
+reader is bounded, and nothing waits for it.
 """
 
 import asyncio
@@ -74,11 +74,11 @@ class EventFeed:
 
     @property
     def readers(self) -> int:
-        """How many read."""
+        """Number of readers."""
         return self._readers.total()
 
     async def run(self) -> Never:
-        """Make events until cancelled."""
+        """Create events until cancelled."""
         loop = asyncio.get_running_loop()
         wanted_s = -LINGER_S
         try:
@@ -102,7 +102,7 @@ class EventFeed:
             caller: Name of the reader's token; empty without one.
 
         Raises:
-            OverloadedError: As many read as may, or as many with this token.
+            OverloadedError: The maximum number of readers is reached, in total or for this token.
         """
         if self.readers >= MAX_READERS:
             raise OverloadedError(f"{MAX_READERS} readers of events are connected, the maximum", retry_after_s=10.0)
@@ -203,7 +203,7 @@ class EventFeed:
 
 
 async def _awaited(moved: Signal, seen: int) -> bool:
-    """Wait until a signal was set more often than `seen`; return whether it was in time."""
+    """Wait until a signal's count exceeds `seen`; return whether it did in time."""
     try:
         async with asyncio.timeout(COMMENT_S):
             await moved.beyond(seen)

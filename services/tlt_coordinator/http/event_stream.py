@@ -1,4 +1,4 @@
-"""GET /events: sends a reader what the feed makes."""
+"""GET /events: sends the feed's events to a reader."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""Queries: each parameter once, no unknown ones, and what is accepted in every refusal."""
+"""Query parsing: single parameters, no unknown ones, and refusals that state what is accepted."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
@@ -30,7 +30,7 @@ class SpanQuery(NoQuery):
 
 
 class TraceQuery(SpanQuery):
-    """What is traced."""
+    """Selection of a trace."""
 
     worker: str | None = Field(
         None, min_length=1, max_length=MAX_NAME, description="the id of a worker, by default all"
@@ -38,7 +38,7 @@ class TraceQuery(SpanQuery):
 
 
 class TimelineQuery(TraceQuery):
-    """What is shown."""
+    """Selection of a timeline."""
 
     columns: int = Field(512, ge=1, le=MAX_COLUMNS, description=f"1 to {MAX_COLUMNS}")
     rows: int = Field(64, ge=1, le=MAX_LANES, description=f"1 to {MAX_LANES}")
@@ -46,7 +46,7 @@ class TimelineQuery(TraceQuery):
 
 
 class WorkersQuery(NoQuery):
-    """Which workers are listed."""
+    """Selection of listed workers."""
 
     after: str = Field("", max_length=MAX_NAME, description="the id of a worker, whose successors are returned")
     count: int = Field(128, ge=1, le=MAX_ROWS_AT_ONCE, description=f"1 to {MAX_ROWS_AT_ONCE}")
@@ -54,7 +54,7 @@ class WorkersQuery(NoQuery):
 
 
 class StatusQuery(NoQuery):
-    """How much is shown of each worker."""
+    """Amount of detail per worker."""
 
     max_changes: int = Field(0, ge=0, le=999_999_999, description="a number of changes of state, by default 0")
 

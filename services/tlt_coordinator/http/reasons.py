@@ -1,4 +1,4 @@
-"""Why a worker is lent, or not, in sentences."""
+"""Sentences that explain why a worker is or is not lent."""
 
 from collections.abc import Mapping
 

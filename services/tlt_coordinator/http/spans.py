@@ -1,4 +1,4 @@
-"""The span of time that a query asks for."""
+"""The time span of a query."""
 
 from tlt_common.errors import InvalidRequestError
 from tlt_coordinator.http.query import SpanQuery
@@ -15,7 +15,7 @@ def span_of(query: SpanQuery, observer: Observer) -> tuple[float, float]:
     Return the span, in Unix seconds.
 
     Raises:
-        InvalidRequestError: A part of it is not kept, or not over yet.
+        InvalidRequestError: Part of the span is no longer kept or has not passed yet.
     """
     now_s, since_s = observer.now(), observer.since_s
     to_s = now_s if query.to_s is None else query.to_s

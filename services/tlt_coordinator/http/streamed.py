@@ -1,4 +1,4 @@
-"""Answers that are sent as they are made."""
+"""Answers streamed as they are produced."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping

@@ -1,4 +1,4 @@
-"""GET /timeline: what workers did, down-sampled to what is shown, and written row by row."""
+"""GET /timeline: states of workers, down-sampled for display and written row by row."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Literal
@@ -60,7 +60,7 @@ def _encoded(row: LaneRow | BandRow | None) -> bytes | None:
 
 
 def marks_of(observer: Observer, window: Window) -> list[TimelineMark]:
-    """Return the steps that began, drafters that were published and updates of the policy within a window, in order."""
+    """Return the starts of steps, publications of drafters and policy updates within a window, in order."""
     steps = observer.steps(window.from_s, window.to_s)
     begins = [TimelineMark(at_unix_s=step.began_s, kind="step", label=str(step.number)) for step in steps]
     updates = [

@@ -1,4 +1,4 @@
-"""Who may look."""
+"""Access control of the page and API."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -17,7 +17,7 @@ PAGE = "StatusPage"
 
 def access_of(tokens: Path | None) -> Access | None:
     """
-    Return the access control of the page: a token of scope observe; None, without a token file: everybody has access.
+    Return the access control of the page: a token with scope observe; None without a token file, for open access.
 
     Raises:
         ConfigError: The token file cannot be used.

@@ -7,7 +7,7 @@ ApiError                 the call had no effect, or repeating it is harmless
 ├── MissingError         the object does not exist
 └── RefusedError         the role lacks the verb, or the object was rejected; retrying does not help
 
-These errors stay within the package.
+These errors do not leave the package.
 """
 
 from collections.abc import Mapping

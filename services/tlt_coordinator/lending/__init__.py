@@ -1,5 +1,5 @@
 """
-Which workers are lent, and how often they report. Pure.
+Decides which workers are lent, and how often they report. Pure.
 
-Others may use all of it; it imports `config` only.
+Other packages may use all of it. It imports `config` only.
 """

@@ -1,4 +1,4 @@
-"""Workers in the order of their latest event, so that the oldest are found without looking at the others. Pure."""
+"""Workers ordered by their latest event, so that the oldest are found without a search. Pure."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -7,7 +7,7 @@ from tlt_common.domain.ids import WorkerId
 
 
 class ByAge:
-    """The time of each worker's latest event. Times never go back, so the order of insertion is that of time."""
+    """Time of each worker's latest event. Times never decrease, so that insertion order is time order."""
 
     def __init__(self) -> None:
         self._at_s: dict[WorkerId, float] = {}
@@ -28,7 +28,7 @@ class ByAge:
         self._at_s.pop(worker_id, None)
 
     def age_s(self, worker_id: WorkerId, now_s: float) -> float | None:
-        """Return the seconds since a worker's latest event; None: it has none."""
+        """Return the seconds since a worker's latest event; None if it has none."""
         at_s = self._at_s.get(worker_id)
         return None if at_s is None else now_s - at_s
 
@@ -48,7 +48,7 @@ class ByAge:
 
 
 class ChangeLog:
-    """Workers by their latest change; each reader asks what changed since it last looked."""
+    """Workers by their latest change. Readers ask for changes since their last read."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -1,12 +1,12 @@
 """
-Decides who is lent, and why. Pure: a function of the known state and the time.
+Decides which workers are lent, and why. Pure: a function of the known state and the time.
 
 A worker's `Standing` is decision and reason at once: a worker is lent when it is `OFFERED`, and stays lent until
 `why_end` returns a reason. Which workers to lend next (`worklist`), the orders to workers (`orders`), `tlt status`, the
 page and the simulator all follow this file.
 
-The priority of rollouts does not depend on it: a worker takes its own device back when a request arrives, and reports
-that afterwards.
+The priority of rollouts does not depend on it: a worker takes its device back itself when a request arrives, and
+reports that afterwards.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from tlt_coordinator.config import SpotConfig
 
 
 class Standing(StrEnum):
-    """Why a worker is lent, or not: the first that holds."""
+    """Why a worker is or is not lent: the first that applies."""
 
     DOWN = "down"
     """It is unreachable."""
@@ -98,7 +98,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What holds for all workers."""
+    """Conditions that apply to all workers."""
 
     lending: bool
     queued: int
@@ -107,17 +107,17 @@ class Circumstances:
     free: int
     """Workers that are idle and hold no lease."""
     enough: bool = False
-    """Whether as many workers train as pay."""
+    """Whether no further trainer would pay off."""
 
 
 def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstances) -> Standing:
     """
-    Return why a worker is lent, or not.
+    Return why a worker is or is not lent.
 
     Args:
         worker: The worker; None if it is not connected.
         idle_s: Seconds for which it has been lendable; None if it is not.
-        now: What holds for all workers.
+        now: Conditions that apply to all workers.
     """
     if worker is None:
         return Standing.DOWN
@@ -136,7 +136,7 @@ def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstan
 
 
 def obstacle_of(worker: WorkerView) -> Standing | None:
-    """Return why a worker cannot be lent whatever the others do, or is lent; None if it can be lent."""
+    """Return why a worker cannot be lent regardless of others, or is lent; None if it can be lent."""
     status, loan = worker.status, worker.loan
     if status.state is WorkerState.DOWN:
         return Standing.DOWN
@@ -160,7 +160,7 @@ UNUSED = frozenset({None, Standing.NO_TRAINER, Standing.RESTING})
 
 
 def _use_of(status: WorkerStatus) -> Standing | None:
-    """Return what else needs a worker's devices; None: nothing does."""
+    """Return what else needs a worker's devices, or None."""
     if status.running > 0:
         return Standing.ROLLOUT
     return _USES.get(status.state)
@@ -184,15 +184,15 @@ def why_end(
     recalled: Collection[WorkerId],
 ) -> Reason | None:
     """
-    Return why a loan must end now; None: it continues.
+    Return why a loan must end now, or None if it continues.
 
     Args:
         worker: The worker that holds it.
         loan: The loan.
         now_s: Current time.
-        policy: When a lease expires.
+        policy: Lending policy, which determines when a lease expires.
         lending: Whether workers are lent at all.
-        queued: Requests that wait at gateways.
+        queued: Requests queued at gateways.
         recalled: Workers to take back although nothing else ends their leases.
     """
     status = worker.status

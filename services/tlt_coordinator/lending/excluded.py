@@ -12,7 +12,7 @@ SHOWN = 8
 
 
 class ExcludedWorkers:
-    """The workers that are not lent."""
+    """The workers excluded from lending."""
 
     def __init__(self, store: StateStore) -> None:
         self._store = store

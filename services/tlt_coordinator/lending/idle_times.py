@@ -1,8 +1,8 @@
 """
-How long workers are not needed, and what a lease costs: what decides after how long a worker is lent. Pure.
+Idle times of workers and the cost of a lease, which determine after how long a worker is lent. Pure.
 
-Both are measured on this fleet. Of a worker that has been free for some time, what is left is estimated by the mean
-residual life of the free times known: those that were longer, less that time.
+Both are measured on this fleet. The remaining idle time of a worker that has been free for some time is estimated by
+the mean residual life: the mean of longer known idle times, less that time.
 """
 
 from bisect import bisect_right, insort
@@ -37,7 +37,7 @@ class IdleTimes:
         self._settle: tuple[float, float] | None = None  # when it was estimated, and the estimate
 
     def note(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> None:
-        """Note the state of a worker from now on; a repeated one changes nothing."""
+        """Record a worker's state. A repeated state changes nothing."""
         if state in LENDABLE:
             self._free_since_s.setdefault(worker_id, now_s)
         elif (since_s := self._free_since_s.pop(worker_id, None)) is not None and state is not WorkerState.DOWN:
@@ -48,13 +48,16 @@ class IdleTimes:
             self._switch_s.append(now_s - since_s)
 
     def cost_s(self) -> float | None:
-        """Return the mean seconds that a lease takes to start and to stop; None: not enough leases are known."""
+        """Return the mean seconds that a lease takes to start and stop; None if too few leases are known."""
         if len(self._switch_s) < LEAST:
             return None
         return 2.0 * sum(self._switch_s) / len(self._switch_s)
 
     def left_s(self, age_s: float) -> float | None:
-        """Return for how much longer a worker is free that has been for `age_s`; None: too few were for so long."""
+        """
+        Return the expected remaining idle time of a worker that has been free for `age_s`; None if too few were free
+        that long.
+        """
         return self._mean_left_s(age_s, least=LEAST)
 
     def settle_s(self, now_s: float) -> float | None:

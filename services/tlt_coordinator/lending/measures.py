@@ -1,4 +1,8 @@
-"""What decides how many workers are lent, and when: measured on the fleet, within what operators set. Pure."""
+"""
+Measurements of the fleet that determine how many workers are lent, and when, within the operators' settings.
+
+Pure.
+"""
 
 from math import inf
 
@@ -22,7 +26,7 @@ PAUSE_WEIGHT = 0.2
 
 
 class Measures:
-    """Kept up to date by `note` and `lose`."""
+    """Updated by `note` and `lose`."""
 
     def __init__(self) -> None:
         self._idle = IdleTimes()
@@ -31,7 +35,7 @@ class Measures:
         self._pause_s = 0.0
 
     def note(self, worker_id: WorkerId, status: WorkerStatus, now_s: float) -> None:
-        """Note a worker's report."""
+        """Record a worker's report."""
         self._idle.note(worker_id, status.state, now_s)
         self._worth.note(worker_id, status)
         if status.drafter_pause_s != self._pauses_s.get(worker_id):
@@ -39,34 +43,34 @@ class Measures:
             self._pause_s += PAUSE_WEIGHT * (status.drafter_pause_s - self._pause_s)
 
     def lose(self, worker_id: WorkerId, now_s: float) -> None:
-        """Note that a worker is gone."""
+        """Record that a worker is gone."""
         self._idle.note(worker_id, WorkerState.DOWN, now_s)
         self._worth.note(worker_id, None)
         self._pauses_s.pop(worker_id, None)
 
     def settle_s(self, policy: SpotConfig, now_s: float) -> float:
-        """Return after how many seconds without a request a worker is lent; infinite: never."""
+        """Return after how many seconds without a request a worker is lent; infinite for never."""
         if policy.settle_s is not None:
             return policy.settle_s
         measured_s = self._idle.settle_s(now_s)
         return UNKNOWN_SETTLE_S if measured_s is None else measured_s
 
     def trainers(self, policy: SpotConfig, now_s: float) -> float:
-        """Return how many workers may train; infinite: all."""
+        """Return the maximum number of training workers; infinite for all."""
         if policy.max_trainers is not None:
             return policy.max_trainers
         settle_s = self.settle_s(policy, now_s)
         return self._worth.trainers(None if settle_s == inf else self._idle.left_s(settle_s))
 
     def surplus(self, loans: int, policy: SpotConfig, now_s: float) -> int:
-        """Return how many of these leases to end, since more workers train than pay."""
+        """Return how many of these leases to end, since more workers train than pay off."""
         wanted = self.trainers(policy, now_s)
         if policy.max_trainers is None and loans <= SURPLUS * wanted:
             return 0
         return int(max(0.0, loans - wanted))
 
     def value(self, worker_id: WorkerId) -> float:
-        """Return what the lease of a worker is worth per second; infinite: not known."""
+        """Return the value of a worker's lease per second; infinite if unknown."""
         return self._worth.gain(worker_id)
 
     @property

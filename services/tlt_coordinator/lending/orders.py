@@ -12,21 +12,21 @@ from tlt_coordinator.lending.decision import Reason, WorkerView, why_end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """The workers to order about, which `worklist` finds among all, and what holds for the fleet."""
+    """The workers to decide about, which `worklist` finds, and conditions of the fleet."""
 
     workers: tuple[WorkerView, ...]
     """Workers that may hold a lease to renew or to revoke."""
     settled: tuple[WorkerView, ...]
     """Free workers to lend, idle longest first."""
     queued: int
-    """Requests that wait at gateways; nothing is lent meanwhile."""
+    """Requests queued at gateways. Nothing is lent meanwhile."""
     lending: bool
     last_epoch: Epoch
     """Highest epoch ever granted."""
     reserved_epoch: Epoch
     """Highest epoch that may be granted."""
     drafter: DrafterVersion = DrafterVersion(0)
-    """Newest drafter; 0: none was published."""
+    """Newest drafter; 0 if none was published."""
     recalled: frozenset[WorkerId] = frozenset()
     """Workers to take back although nothing else ends their leases: the least valuable ones, as many as requests wait,
     or as more train than pay."""
@@ -67,7 +67,7 @@ def orders(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChan
 
 
 def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: SpotConfig) -> Iterator[RoleChange]:
-    """Revoke or renew the lease a worker holds; revoke one that the coordinator does not know."""
+    """Revoke or renew a worker's lease. An unknown lease is revoked."""
     loan = worker.loan
     if loan is None:
         if worker.status.epoch > worker.revoked:

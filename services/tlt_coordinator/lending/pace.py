@@ -1,5 +1,5 @@
 """
-How often workers report and leases are renewed, by the size of the fleet. Pure.
+Adapts the interval of reports and renewals to the size of the fleet. Pure.
 
 What a coordinator receives and sends without a change must not grow with the fleet: at a report per worker and second,
 messages alone fill its event loop at a few thousand workers, and decisions wait behind them. Changes are reported at
@@ -32,7 +32,7 @@ class Pace:
 
     @property
     def report_every_s(self) -> float:
-        """Seconds between two reports of a worker that has nothing new to say."""
+        """Seconds between two reports of a worker without changes."""
         return self._report_every_s
 
     def fit(self, workers: int) -> None:

@@ -1,8 +1,8 @@
 """
-Which workers the next plan has to look at: those that changed, those whose time has come, and those to lend. Pure.
+Selects the workers for the next plan: those that changed, those whose time has come, and those to lend. Pure.
 
-A plan costs what changed, not what there is: with ten thousand workers, one that looked at all of them after every
-report would take all the coordinator's time.
+The cost of a plan depends on the number of changes, not of workers: with ten thousand workers, looking at all of them
+after every report would take all of the coordinator's time.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Worklist:
 
     @property
     def has_changes(self) -> bool:
-        """Whether workers that changed have not been taken."""
+        """Whether there are changed workers that have not been taken."""
         return bool(self._changed)
 
     def note(self, view: WorkerView, now_s: float) -> None:
@@ -83,11 +83,11 @@ class Worklist:
 
     def take(self, now_s: float, policy: SpotConfig, *, ends: bool) -> list[WorkerId]:
         """
-        Return the workers to decide about, apart from new loans; those that changed are not returned again.
+        Return the workers to decide about, apart from new loans. Changed workers are returned once.
 
         Args:
             now_s: Current time.
-            policy: When leases are renewed and expire.
+            policy: Lending policy, which determines when leases are renewed and expire.
             ends: Whether all loans end now.
         """
         chosen = dict.fromkeys(islice(self._changed, STEP_WORKERS))
@@ -110,13 +110,13 @@ class Worklist:
             now_s: Current time.
             settle_s: Seconds for which they must have been free.
             keep_warm: Free workers to hold in reserve.
-            most: Leases that may be held at the same time.
+            most: Maximum number of concurrent leases.
         """
         count = min(STEP_WORKERS, self.free - keep_warm, most - len(self._loans))
         return self._lendable.at_least(settle_s, now_s, max(0, int(count)))
 
     def least(self, count: int, value: Callable[[WorkerId], float]) -> list[WorkerId]:
-        """Return workers with a lease: those that have not reported it, then those of least value among some."""
+        """Return workers with a lease: first those that have not reported it, then the least valuable of a sample."""
         count = min(count, STEP_WORKERS)
         offered = self._offered.oldest(count)
         known = set(offered)

@@ -1,5 +1,5 @@
 """
-How many trainers pay. Pure.
+Determines how many trainers pay off. Pure.
 
 What all trainers of a fleet learn together grows with a small power of their number: they continue from one another's
 drafters, and what two learn on the same responses is largely the same. So the first lease is worth what a trainer
@@ -23,7 +23,7 @@ Data-Constrained Language Models, 2023, R*)."""
 
 
 class Worth:
-    """What the trainers that hold a lease report of their learning."""
+    """Learning progress reported by the trainers that hold a lease."""
 
     def __init__(self) -> None:
         self._gains: dict[WorkerId, float] = {}
@@ -31,7 +31,7 @@ class Worth:
         self._mean: float | None = None  # when a trainer last held a lease
 
     def note(self, worker_id: WorkerId, status: WorkerStatus | None) -> None:
-        """Note what a worker reports; None: it is gone."""
+        """Record a worker's report; None if it is gone."""
         self._sum -= self._gains.pop(worker_id, 0.0)
         if status is None or not status.epoch or status.training_gain is None:
             return
@@ -41,15 +41,15 @@ class Worth:
         self._mean = max(0.0, self._sum) / len(self._gains)
 
     def gain(self, worker_id: WorkerId) -> float:
-        """Return the gain of a worker's trainer per second; infinite: not known."""
+        """Return the gain per second of a worker's trainer; infinite if unknown."""
         return self._gains.get(worker_id, inf)
 
     def trainers(self, idle_s: float | None) -> float:
         """
-        Return how many trainers pay: at least 1; infinite: not known.
+        Return the number of trainers that pay off, at least 1; infinite if unknown.
 
         Args:
-            idle_s: Seconds for which a worker is expected to be free; None: not known.
+            idle_s: Seconds for which a worker is expected to be free; None if unknown.
         """
         if self._mean is None or idle_s is None:
             return inf
@@ -59,5 +59,5 @@ class Worth:
 
 
 def discount(passes: float) -> float:
-    """Return what another pass over data is worth that was seen so often, relative to the first."""
+    """Return the value of another pass over data seen this many times, relative to the first pass."""
     return exp(-passes / LASTING_PASSES)
