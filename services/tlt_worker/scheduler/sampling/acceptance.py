@@ -67,7 +67,7 @@ def tree_speculative_sampling_target_only(
     repeated among siblings, which the kernel counts twice. The round's filters apply to `target_probs` [B, N, V].
     Mutates `predicts` [B * N], `accept_index` [B, D] and `accept_token_num` [B].
 
-    In torch, this takes 51 kernels plus one per level of the tree and one per doubling of its nodes. On a GPU, one
+    In torch, this takes 51 kernels, 1 per level of the tree, and one per doubling of its nodes. On a GPU, one
     kernel draws and one walks.
 
     Raises:

@@ -16,7 +16,7 @@ VOCABULARY = 1000
 
 def said(function: Callable[..., Any]) -> list[int]:
     """The numbers in the sentence of a docstring that tells the launches."""
-    sentence = re.search(r"In torch it launches [^.]*", function.__doc__ or "")
+    sentence = re.search(r"In torch, this takes [^.]*", function.__doc__ or "")
     assert sentence
     return [int(number) for number in re.findall(r"\d+", sentence[0])]
 
