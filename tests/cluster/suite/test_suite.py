@@ -29,7 +29,7 @@ from tlt_common.client import SamplingParams
 
 Record: TypeAlias = Callable[[str, object], None]
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("suite")]
+pytestmark = pytest.mark.timeout(1800)
 
 TRAINER = Path(__file__).parent / "trainer.py"
 STEPS = 2
