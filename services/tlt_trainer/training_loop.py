@@ -272,8 +272,7 @@ class TrainingLoop:
 
     async def _end_lease(self) -> None:
         log.info("lease_over", epoch=self._lease.epoch, steps=self._learner.counters.steps)
-        now_s = asyncio.get_running_loop().time()
-        self._offer(self._decisions.lease_over(learned=self._learner.counters.own_steps > 0, now_s=now_s))
+        self._offer(self._decisions.lease_over(learned=self._learner.counters.own_steps > 0))
         if self._learner.counters.steps != self._saved_steps:
             # A copy of memory, not a computation; the next lease does not wait for it.
             await self._save(lambda: not self._lease.granted.is_set())

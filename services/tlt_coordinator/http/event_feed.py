@@ -178,14 +178,15 @@ class EventFeed:
             self._pending.setdefault(worker_id)
         if not self._pending and source.now() - self._told_s < FIGURES_S:
             return
-        event = await self._made(source)
+        event = await self._made()
         self._number += 1
         self._events.append(event)
         for moved in self._moved:
             moved.set()
             await asyncio.sleep(0)
 
-    async def _made(self, source: Observer) -> bytes:
+    async def _made(self) -> bytes:
+        source = self._observer
         ids, rows, do = list(self._pending)[:MAX_ROWS], list[WorkerRow](), source.pieces.do
         for worker_id in ids:
             del self._pending[worker_id]

@@ -146,11 +146,9 @@ class Learning:
         Args:
             last: Whether a lease ends, so that they are published immediately, including training since the score.
         """
-        decisions, now_s = self._decisions, 0.0  # publications take no time here
-        if last:
-            due = decisions.lease_over(learned=True, now_s=now_s)
-        else:
-            due = decisions.shares and decisions.share(now_s=now_s)
+        decisions = self._decisions
+        # Publications take no time here, so that there is no pause between them.
+        due = decisions.lease_over(learned=True) if last else decisions.shares and decisions.share(now_s=0.0)
         if not due:
             return False
         self._published = _Weights(self._own.learned, self._own.lost)

@@ -224,34 +224,35 @@ class TrainingDecisions:
         """Whether drafters should be exchanged with the fleet while training continues."""
         return self._trained - self._shared_at >= self._publish.every_tokens
 
-    def share(self, *, now_s: float, pauses: bool = True) -> bool:
+    def share(self, *, now_s: float) -> bool:
         """
-        Record an exchange of drafters; return whether to publish the trainer's own weights, once per score.
+        Record that drafters are exchanged; return whether the own weights are to be published, once per score.
 
         Args:
             now_s: Time, for the pause between publications.
-            pauses: Whether there is such a pause.
         """
         self._shared_at = self._trained
-        if not self._gained or (pauses and now_s < self._not_before_s):
-            return False
-        self._gained = False
-        return True
+        return now_s >= self._not_before_s and self._take_gain()
 
-    def lease_over(self, *, learned: bool, now_s: float) -> bool:
+    def lease_over(self, *, learned: bool) -> bool:
         """
-        Decide at the end of a lease, as `share` does, without a pause.
+        Return whether to publish at the end of a lease, without a pause.
 
-        Training since a sufficient score is published as well: a rollout follows, and early in a run two more seconds
-        of training are worth 2 to 6 % of the accept length.
+        What was learned after a score that was worth it is published, too: a rollout follows, and early in a run two
+        more seconds of training are 2 to 6 % of the accept length.
 
         Args:
-            learned: Whether the trainer's own weights differ from the fleet's.
-            now_s: Time.
+            learned: Whether the own weights differ from the fleet's.
         """
         self._gained = self._gained or (self._rises and learned)
         self._rises = False
-        return self._gained and self.share(now_s=now_s, pauses=False)
+        if self._gained:
+            self._shared_at = self._trained
+        return self._take_gain()
+
+    def _take_gain(self) -> bool:
+        gained, self._gained = self._gained, False
+        return gained
 
     def publication_took(self, began_s: float, ended_s: float) -> None:
         """Record a publication. At most a tenth of the time may be spent on publications."""

@@ -176,25 +176,25 @@ def test_a_publication_is_followed_by_a_pause_that_the_end_of_a_lease_does_not_k
     assert decisions.share(now_s=over_s)  # the pause has not used up the score
     evaluate(decisions, score(0.9, 0.9, 0.9))
     decisions.publication_took(over_s, over_s + 2.0)
-    assert decisions.lease_over(learned=True, now_s=over_s + 2.0)
+    assert decisions.lease_over(learned=True)
 
 
 def test_what_was_learned_after_a_good_score_is_published_when_the_lease_ends() -> None:
     decisions = deciding()
     evaluate(decisions, score(0.9, 0.9, 0.9))
     assert decisions.share(now_s=0.0)
-    assert decisions.lease_over(learned=True, now_s=0.0)
-    assert not decisions.lease_over(learned=True, now_s=0.0)  # the next lease has no score yet
+    assert decisions.lease_over(learned=True)
+    assert not decisions.lease_over(learned=True)  # the next lease has no score yet
 
 
 def test_nothing_is_published_when_a_lease_ends_without_a_good_score_or_without_learning() -> None:
     decisions = deciding()
-    assert not decisions.lease_over(learned=True, now_s=0.0)
+    assert not decisions.lease_over(learned=True)
     evaluate(decisions, score(0.1, 0.1, 0.1), score(0.9, 0.9, 0.9))
-    assert not decisions.lease_over(learned=True, now_s=0.0)
+    assert not decisions.lease_over(learned=True)
     evaluate(decisions, score(0.9, 0.9, 0.9))
     assert decisions.share(now_s=0.0)
-    assert not decisions.lease_over(learned=False, now_s=0.0)
+    assert not decisions.lease_over(learned=False)
 
 
 def test_an_evaluation_is_due_after_so_many_tokens_whatever_became_of_the_last() -> None:
