@@ -38,6 +38,10 @@ def rollout(
     no_tail: Annotated[
         bool, typer.Option("--no-tail", help="Give all responses the same length, and compare from the first step.")
     ] = False,
+    shallow: Annotated[
+        bool,
+        typer.Option("--shallow", help="Serve the policy's four layers as they are, without the 20 that add nothing."),
+    ] = False,
     model: Annotated[
         str | None, typer.Option(help="smollm2: the run of `tlt demo-real`, half an hour. Default: the demo's policy.")
     ] = None,
@@ -58,7 +62,16 @@ def rollout(
     """
     from tlt_bench.rollout import measure
 
-    found = measure(quick=quick, warm=warm, no_tail=no_tail, model=model, drafter=drafter, minutes=minutes, keep=keep)
+    found = measure(
+        quick=quick,
+        warm=warm,
+        no_tail=no_tail,
+        shallow=shallow,
+        model=model,
+        drafter=drafter,
+        minutes=minutes,
+        keep=keep,
+    )
     found.write(json)
 
 

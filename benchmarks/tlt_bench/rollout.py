@@ -26,6 +26,7 @@ def measure(
     quick: bool,
     warm: bool,
     no_tail: bool,
+    shallow: bool,
     model: str | None,
     drafter: str | None,
     minutes: float | None,
@@ -38,6 +39,7 @@ def measure(
         quick: Run the demo's short form.
         warm: Start the demo with its shipped drafter.
         no_tail: Give all responses of the demo one length.
+        shallow: Serve the demo's policy as it is, without layers that add nothing.
         model: Name of a fetched model to run instead of the demo's policy.
         drafter: Directory of the drafter that the model's run starts with, or none.
         minutes: Duration of the run in minutes; None for the default.
@@ -50,11 +52,11 @@ def measure(
     from countdown.report import write_report
 
     if model is not None:
-        job = _of_model(model, quick=quick or warm or no_tail, drafter=drafter, minutes=minutes)
+        job = _of_model(model, quick=quick or warm or no_tail or shallow, drafter=drafter, minutes=minutes)
     elif drafter is not None:
         raise ConfigError("--drafter is accepted with --model only; --warm starts with the demo's", field="drafter")
     else:
-        settings = chosen(quick=quick, warm=warm, no_tail=no_tail)
+        settings = chosen(quick=quick, warm=warm, no_tail=no_tail, shallow=shallow)
         job = demo(settings if minutes is None else replace(settings, minutes=minutes))
     with scratch() as temporary:
         directory = keep or temporary
@@ -81,7 +83,7 @@ def _of_model(model: str, *, quick: bool, drafter: str | None, minutes: float | 
         raise ConfigError(f"--model is {model!r}; accepted: {SMOLLM2.name}", field="model")
     if quick:
         raise ConfigError(
-            "--model is not accepted with --quick, --warm or --no-tail, which are the demo's", field="model"
+            "--model is not accepted with --quick, --warm, --no-tail or --shallow, which are the demo's", field="model"
         )
     return demo_real(real_settings(drafter=drafter, minutes=minutes))
 
@@ -104,6 +106,7 @@ def result(run: Run) -> Result:
             "identical_responses": "share of paired responses that are identical token for token; spread over steps",
             "reward_on": "mean; the spread is its 95 % confidence interval, with prompts counted once",
             "first_swap_minute": "minutes from the start of the run to the first drafter trained in it",
+            **({"served": run.subject.premises} if run.subject.served else {}),
             **({"adapted_over_frozen": FRESH} if run.fresh else {}),
             **differences,
         },

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from countdown.deepening import served_checkpoint
 from countdown.fresh import FreshScores
-from countdown.settings import DemoSettings, RunSettings
+from countdown.settings import LAYERS, DemoSettings, RunSettings
 from countdown.subject import Subject
 from tlt_common.domain.fleet import Fleet
 
@@ -40,8 +41,28 @@ def demo(settings: DemoSettings) -> Job:
     """Return the run of the tiny reasoner."""
     return Job(
         settings=settings,
-        subject=Subject(),
+        subject=subject_of(settings.served_layers),
         program="countdown.trainer",
         prompt_tokens=64,
-        checkpoint=served_checkpoint,
+        checkpoint=partial(served_checkpoint, settings.served_layers),
+    )
+
+
+def subject_of(served_layers: int) -> Subject:
+    """Return what the report says about a run of the tiny reasoner, served with so many layers."""
+    if served_layers == LAYERS:
+        return Subject(
+            bench="tlt bench rollout --shallow --json -",
+            served=f"Engines serve the policy's {LAYERS} layers, which the trainer trains.",
+            ratio=f"Drafting costs one layer where a plain round costs {LAYERS}: the worst case for speculation.",
+        )
+    return Subject(
+        served=(
+            f"Engines serve {served_layers} layers: the policy's {LAYERS}, which the trainer trains, and "
+            f"{served_layers - LAYERS} that add exactly nothing, so that a round costs what a larger model's costs."
+        ),
+        ratio=(
+            f"Drafting costs one layer where a plain round costs {served_layers}, as it costs one of 28 to 64 with "
+            f"policies of 7B to 32B. With {LAYERS} layers served, it saves less: `tlt bench rollout --shallow`."
+        ),
     )

@@ -17,13 +17,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from countdown.settings import LAYERS, SERVED_LAYERS
 from countdown.vocabulary import BOS_ID, EOS_ID, PAD_ID, VOCABULARY_SIZE, save_tokenizer
 
 HIDDEN: Final = 256
-LAYERS: Final = 4
-SERVED_LAYERS: Final = 24
-"""At this depth, verifying 8 tokens costs little more than decoding one, even on a CPU."""
-
 CHECKPOINT: Final = Path(__file__).parent / "checkpoint"
 """The trained policy shipped with the package; `tlt demo make-model` trains an equivalent one."""
 

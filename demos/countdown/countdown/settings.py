@@ -2,9 +2,17 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 from countdown.record import Side
 from tlt_common.errors import ConfigError
+
+LAYERS: Final = 4
+"""Layers of the policy."""
+
+SERVED_LAYERS: Final = 24
+"""Layers that engines serve unless told otherwise: the policy's, and others that add nothing. At this depth, verifying
+8 tokens costs little more than decoding one, even on a CPU."""
 
 DRAFTER = Path(__file__).with_name("drafter")
 """Drafter for the shipped policy; `tlt demo make-drafter` trains an equivalent one."""
@@ -93,6 +101,8 @@ class DemoSettings(RunSettings):
     learning_rate: float = 5e-5
     """Batches of 32 responses are noisy: at 1e-4 the reward fell after six steps."""
     warmup_steps: int = 2
+    served_layers: int = SERVED_LAYERS
+    """Layers that engines serve; `LAYERS`: the policy as it is trained."""
 
 
 QUICK = DemoSettings(
@@ -109,18 +119,26 @@ WARM = DemoSettings(drafter=str(DRAFTER))
 """The whole run, from its first step with the shipped drafter, like a run that continues an earlier one."""
 
 
+SHALLOW = DemoSettings(served_layers=LAYERS)
+"""The whole run, with the policy served as it is: the drafter's one layer then costs a quarter of the policy."""
+
 NO_TAIL = DemoSettings(minutes=8, cap_tokens=256, uniform_tokens=256, compare_cold=True)
 """Responses of equal length: workers idle only while the external trainer learns. Compared from the first step."""
 
 
-def chosen(*, quick: bool = False, warm: bool = False, no_tail: bool = False) -> DemoSettings:
+def chosen(*, quick: bool = False, warm: bool = False, no_tail: bool = False, shallow: bool = False) -> DemoSettings:
     """
     Return the settings of a run.
 
     Raises:
         ConfigError: Several are chosen; the quick one is warm already.
     """
-    kinds = {"quick": (quick, QUICK), "warm": (warm, WARM), "no_tail": (no_tail, NO_TAIL)}
+    kinds = {
+        "quick": (quick, QUICK),
+        "warm": (warm, WARM),
+        "no_tail": (no_tail, NO_TAIL),
+        "shallow": (shallow, SHALLOW),
+    }
     wanted = [name for name, (is_wanted, _) in kinds.items() if is_wanted]
     if len(wanted) > 1:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)

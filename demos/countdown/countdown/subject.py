@@ -15,3 +15,12 @@ class Subject(Frozen):
     trained: str = "all parameters"
     """What of the policy is trained."""
     reward: str = "The reward of a correct answer is 1 minus a small penalty for its length."
+    served: str = ""
+    """What engines serve, in a sentence that is shown beside each ratio. Empty: a run of before this was recorded."""
+    ratio: str = ""
+    """What the served depth does to the ratios, in a sentence."""
+
+    @property
+    def premises(self) -> str:
+        """What the ratios of the run stand on; empty if `served` is."""
+        return f"{self.served} {self.ratio}".strip()

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 from countdown.compare import Grade, Grader
 from countdown.curriculum import Curriculum, reward
 from countdown.grpo import TrimmingTrainer, arguments
-from countdown.model import CHECKPOINT, LAYERS, SERVED_LAYERS, deepen_state
+from countdown.model import CHECKPOINT, deepen_state
 from countdown.recorder import StepRecorder
-from countdown.settings import DemoSettings
+from countdown.settings import LAYERS, DemoSettings
 from countdown.task import Problem, verify
 from countdown.vocabulary import response_text
 from tlt_suite import Sample
@@ -62,9 +63,9 @@ class Countdown:
         return {2: mix.two, 3: mix.three, 4: mix.four}
 
 
-def served_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the served state dict: the policy, deepened to the engines' number of layers."""
-    return deepen_state(state, from_layers=LAYERS, to_layers=SERVED_LAYERS)
+def served_state(state: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """Return the served state dict: the policy, deepened to `layers`."""
+    return deepen_state(state, from_layers=LAYERS, to_layers=layers)
 
 
 def rewards(
@@ -95,7 +96,9 @@ def main() -> None:
     task = Countdown(settings=settings)
     recorder = StepRecorder(settings, task, coordinator, ends_unix_s=float(ends_unix_s))
     seed = settings.seed if settings.paired else None
-    rollouts = TltRollouts(endpoint, export=served_state, answer=recorder.roll_out, seed=seed)
+    rollouts = TltRollouts(
+        endpoint, export=partial(served_state, layers=settings.served_layers), answer=recorder.roll_out, seed=seed
+    )
     trainer = TrimmingTrainer(
         model=LlamaForCausalLM.from_pretrained(CHECKPOINT, dtype=torch.float32),
         processing_class=AutoTokenizer.from_pretrained(CHECKPOINT),

@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from countdown.cli import app
 from countdown.evaluation import summarise
-from countdown.model import CHECKPOINT, LAYERS
+from countdown.model import CHECKPOINT
 from countdown.sampling import Response, sample
+from countdown.settings import LAYERS
 from countdown.task import Mix, Problem, draw_problems
 from countdown.vocabulary import EOS_ID, VOCABULARY, encode, prompt_ids
 

@@ -6,8 +6,6 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from countdown.model import (
-    LAYERS,
-    SERVED_LAYERS,
     WEIGHTS_FILE,
     deepen,
     deepen_state,
@@ -15,6 +13,7 @@ from countdown.model import (
     save_checkpoint,
     write_served_checkpoint,
 )
+from countdown.settings import LAYERS, SERVED_LAYERS
 from countdown.vocabulary import EOS_ID, VOCABULARY_SIZE
 
 
@@ -85,14 +84,15 @@ def test_a_saved_checkpoint_loads_as_it_was(tmp_path: Path) -> None:
         assert loaded.state_dict()[key].equal(tensor.to(torch.bfloat16))
 
 
+@pytest.mark.parametrize("layers", [LAYERS, SERVED_LAYERS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_served_checkpoint_answers_like_the_small_one(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_the_served_checkpoint_answers_like_the_small_one(tmp_path: Path, dtype: torch.dtype, layers: int) -> None:
     small, served = tmp_path / "small", tmp_path / "served"
     save_checkpoint(scrambled_policy(), small)
-    write_served_checkpoint(small, served)
+    write_served_checkpoint(small, served, layers)
     models = [LlamaForCausalLM.from_pretrained(path, dtype=dtype) for path in (small, served)]
-    assert models[1].config.num_hidden_layers == SERVED_LAYERS
+    assert models[1].config.num_hidden_layers == layers
     assert logits(models[0]).equal(logits(models[1]))
-    assert logits(deepen(models[0])).equal(logits(models[1]))
+    assert logits(deepen(models[0], layers)).equal(logits(models[1]))
     assert (served / "tokenizer.json").read_text() == (small / "tokenizer.json").read_text()
     assert load_file(served / WEIGHTS_FILE).keys() == models[1].state_dict().keys()

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from countdown.figures import figures
 from countdown.fresh import FreshScores, PromptScore
+from countdown.job import subject_of
 from countdown.record import GIVEN, Difference, Interval, Pairs, Response, Rollout, Run, Side, Step, Swap
 from countdown.report import last_screen, write_report
 from countdown.report.chart import draw
@@ -18,7 +20,9 @@ from countdown.report.facts import compare_rewards, facts
 from countdown.report.palette import SHADES
 from countdown.report.timeline import document_in, track_of
 from countdown.report.words import training
+from countdown.settings import LAYERS, SERVED_LAYERS
 from countdown.subject import Subject
+from tlt_bench.rollout import result
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.timeline import STATES, UNKNOWN, LaneRow, TimelineDocument, Window
 from tlt_coordinator.http.embedded import script
@@ -277,6 +281,18 @@ def test_the_page_says_which_policy_was_trained_on_what(run: Run, tmp_path: Path
     )
     for said in ("tlt demo-x", "<pre>make x</pre>", "<pre>bench x</pre>", "Some."):
         assert said in told
+
+
+@pytest.mark.parametrize("layers", [SERVED_LAYERS, LAYERS])
+def test_every_ratio_is_shown_beside_what_was_served(run: Run, tmp_path: Path, layers: int) -> None:
+    told = subject_of(layers)
+    served = run.model_copy(update={"subject": told})
+    page, screen = write_report(served, tmp_path).read_text(encoding="utf-8"), last_screen(served, tmp_path)
+    assert page.count(escape(told.served)) == 5, "head, picture of a step, times of steps, tails, all figures"
+    assert escape(told.ratio) in page
+    assert screen.splitlines()[1] == told.premises == f"{told.served} {told.ratio}"
+    assert result(served).notes["served"] == told.premises
+    assert "served" not in result(run).notes, "a run of before it was recorded"
 
 
 def test_a_run_without_a_step_is_refused(tmp_path: Path, run: Run) -> None:

@@ -1,8 +1,10 @@
 """Which run is chosen by which options."""
 
+from dataclasses import replace
+
 import pytest
 
-from countdown.settings import DRAFTER, NO_TAIL, QUICK, WARM, DemoSettings, chosen
+from countdown.settings import DRAFTER, LAYERS, NO_TAIL, QUICK, SERVED_LAYERS, SHALLOW, WARM, DemoSettings, chosen
 from tlt_common.errors import ConfigError
 
 
@@ -21,7 +23,13 @@ def test_without_a_tail_all_responses_are_as_long_as_the_cap() -> None:
     assert NO_TAIL.drafter == ""
 
 
-@pytest.mark.parametrize("wanted", [("quick", "warm"), ("warm", "no_tail"), ("quick", "warm", "no_tail")])
+def test_a_shallow_run_differs_in_what_is_served_alone() -> None:
+    assert chosen(shallow=True) is SHALLOW
+    assert replace(SHALLOW, served_layers=SERVED_LAYERS) == DemoSettings()
+    assert SHALLOW.served_layers == LAYERS
+
+
+@pytest.mark.parametrize("wanted", [("quick", "warm"), ("warm", "no_tail"), ("quick", "shallow", "no_tail")])
 def test_kinds_of_runs_are_not_combined(wanted: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="use one of them"):
         chosen(**dict.fromkeys(wanted, True))

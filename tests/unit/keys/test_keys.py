@@ -21,7 +21,7 @@ OF_VERL = (
 )
 """Settings of verl that its adapter refuses."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("demos/countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail"),
+    ("demos/countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail", "shallow"),
     ("benchmarks/tlt_bench/engines/prepare.py", "name"): ("model", "drafter"),
     ("tlt_common/integrations/verl/settings.py", "field"): OF_VERL,
     # User input.

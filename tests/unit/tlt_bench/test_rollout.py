@@ -10,7 +10,8 @@ from tlt_common.errors import ConfigError
 from tlt_local.models import published
 
 OPTIONS: dict[str, Any] = {
-    "quick": False, "warm": False, "no_tail": False, "model": None, "drafter": None, "minutes": None, "keep": None,
+    "quick": False, "warm": False, "no_tail": False, "shallow": False,
+    "model": None, "drafter": None, "minutes": None, "keep": None,
 }  # fmt: skip
 
 
@@ -27,6 +28,7 @@ def unfetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"model": "gemma"}, "model", "accepted: smollm2"),
         ({"model": "smollm2", "quick": True}, "model", "not accepted with --quick"),
         ({"model": "smollm2", "no_tail": True}, "model", "not accepted with --quick"),
+        ({"model": "smollm2", "shallow": True}, "model", "not accepted with --quick"),
         ({"model": "smollm2", "drafter": "none"}, "model", "`tlt models get smollm2`"),
         ({"model": "smollm2", "drafter": "/nowhere"}, "drafter", "the directory of one, or none"),
         ({"drafter": "none"}, "drafter", "with --model only"),

@@ -87,9 +87,9 @@ def _sections(run: Run) -> list[str]:
         ),
         _section(
             "Rollout and step time",
-            _figure(speed.step_times(run), f"{_ratios(run, *SPEEDS)} {RATE}"),
+            _figure(speed.step_times(run), f"{_ratios(run, *SPEEDS)} {RATE} {escape(run.subject.served)}"),
         ),
-        _section("Tail", _figure(speed.tails(run), f"{TAIL} {_ratios(run, 'tail')}")),
+        _section("Tail", _figure(speed.tails(run), f"{TAIL} {_ratios(run, 'tail')} {escape(run.subject.served)}")),
         _section("Drafter", _figure(drafter.accept_length(run), _accept(run)) + words.fresh(run)),
         _section(
             "Idle worker time",
@@ -100,7 +100,10 @@ def _sections(run: Run) -> list[str]:
         ),
         *_responses(run),
         _section("Training", _figure(samples.training(run), f"{TRAINING} {escape(run.subject.reward)}")),
-        _section("All figures", f"{tables.all_figures(run)}<h3>Every step</h3>{tables.steps(run)}"),
+        _section(
+            "All figures",
+            f"<p>{escape(run.subject.served)}</p>{tables.all_figures(run)}<h3>Every step</h3>{tables.steps(run)}",
+        ),
         _section("Settings, machine, versions", _origin(run)),
         _section("Reproduce", _repeat(run)),
     ]
@@ -114,7 +117,7 @@ def _both_sides(run: Run) -> str:
         f"<div class=both-sides>{both_sides.both_sides(run, step)}</div>",
         f"Step {step.index}, which has the median speedup, rolled out on both sides. Grey is idle time; green is the "
         "part of it used to train the drafter. Lending is disabled while the step runs without TLT. The axes count "
-        "seconds since the prompts were sent.",
+        f"seconds since the prompts were sent. {escape(run.subject.served)}",
     )
 
 

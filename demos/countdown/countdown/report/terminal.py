@@ -8,9 +8,19 @@ from countdown.report.words import training
 
 
 def last_screen(run: Run, report: Path) -> str:
-    """Return four lines: the speedup, the responses compared, the source of the speedup, the path of the report."""
+    """
+    Return a line each for the speedup, what was served, the responses compared, the source of the speedup, and the
+    path of the report.
+    """
     found = figures(run)
-    return "\n".join((_gained(run, found), _responses(run, found), _source(run, found), f"Report: {report}"))
+    lines = (
+        _gained(run, found),
+        run.subject.premises,
+        _responses(run, found),
+        _source(run, found),
+        f"Report: {report}",
+    )
+    return "\n".join(line for line in lines if line)
 
 
 def _gained(run: Run, found: dict[str, Figure]) -> str:

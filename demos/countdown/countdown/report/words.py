@@ -45,7 +45,7 @@ def policy(run: Run) -> str:
     temperature = run.settings.get("temperature", "1")  # of runs before it was recorded
     return (
         f"The policy is {escape(subject.policy)}, sampled at temperature {float(temperature):g}; the task is "
-        f"{escape(subject.task)}. GRPO trains {escape(subject.trained)}."
+        f"{escape(subject.task)}. GRPO trains {escape(subject.trained)}. {escape(subject.premises)}"
     )
 
 
