@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from countdown.machine import machine, versions
@@ -28,6 +30,8 @@ class Result:
         return json.dumps(
             {
                 "name": self.name,
+                "command": command(sys.argv),
+                "date": datetime.now(UTC).date().isoformat(),
                 "figures": rounded,
                 "spread": spread,
                 "repeats": self.repeats,
@@ -43,6 +47,17 @@ class Result:
             sys.stdout.write(self.as_json() + "\n")
         else:
             Path(target).write_text(self.as_json() + "\n")
+
+
+def command(arguments: Sequence[str]) -> str:
+    """Return the command line that repeats a measurement: without the program's directory and --json."""
+    kept = list(arguments[1:])
+    for place, word in enumerate(arguments[1:]):
+        if word == "--json":
+            kept[place : place + 2] = ["", ""]
+        elif word.startswith("--json="):
+            kept[place] = ""
+    return shlex.join([Path(arguments[0]).name, *(word for word in kept if word)])
 
 
 def check_target(target: str) -> None:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from reference import configuration, families, memory, metrics
+from reference import configuration, families, figures, memory, metrics
 from tlt_common.telemetry import metrics as declarations
 from tlt_worker.model.families import FAMILIES
 
@@ -22,7 +22,14 @@ def pages(directory: Path) -> dict[str, str]:
         "metrics.md": metrics.page(Path(str(declarations.__file__))),
     }
     whole = {name: NOTE + text.rstrip() + "\n" for name, text in made.items()}
-    return whole | {"gpu-memory.md": _with_section((directory / "gpu-memory.md").read_text(), memory.section())}
+    whole["gpu-memory.md"] = _with_section((directory / "gpu-memory.md").read_text(), memory.section())
+    sources = "results/sources.md"
+    whole[sources] = _with_section((directory / sources).read_text(), figures.sources())
+    for path in (directory.parent / "README.md", *sorted(directory.rglob("*.md"))):
+        name = path.relative_to(directory).as_posix() if path.is_relative_to(directory) else f"../{path.name}"
+        if figures.ANY_MARK.search(path.read_text()):
+            whole[name] = figures.rendered(whole.get(name, path.read_text()))
+    return whole
 
 
 def _with_section(page: str, section: str) -> str:
@@ -32,25 +39,21 @@ def _with_section(page: str, section: str) -> str:
     return before + BEGIN + section + END + after
 
 
-def stale(directory: Path) -> list[Path]:
-    """Pages that are missing or are not what the code says."""
-    return [
-        directory / name
-        for name, text in pages(directory).items()
-        if not (directory / name).exists() or (directory / name).read_text() != text
-    ]
+def stale(directory: Path) -> dict[Path, str]:
+    """Pages that are missing or are not what code and runs say, each with what it should be."""
+    made = {directory / name: text for name, text in pages(directory).items()}
+    return {path: text for path, text in made.items() if not path.exists() or path.read_text() != text}
 
 
 def main() -> int:
     """Compare or write; the exit code says whether a comparison failed."""
-    directory = Path(sys.argv[1])
-    differing = stale(directory)
+    differing = stale(Path(sys.argv[1]))
     if "--check" in sys.argv[2:]:
         for path in differing:
             sys.stderr.write(f"{path} is out of date; run: make generate\n")
         return 1 if differing else 0
-    for path in differing:
-        path.write_text(pages(directory)[path.name])
+    for path, text in differing.items():
+        path.write_text(text)
     return 0
 
 

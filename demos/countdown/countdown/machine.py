@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -19,9 +20,20 @@ def machine() -> str:
     return f"{model}, {len(os.sched_getaffinity(0))} cores, {memory_gib:.0f} GiB"
 
 
+def commit() -> str:
+    """Return the commit of the checkout that this package runs from, with a + if it has changes; "" outside of one."""
+    here = Path(__file__).parent
+    try:
+        head = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=here, capture_output=True, text=True)
+        changes = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return head.stdout.strip() + ("+" if changes.stdout else "") if head.returncode == 0 else ""
+
+
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that affect speed."""
-    found = {"python": platform.python_version()}
+    """Return the commit, and the versions of Python and of the packages that affect speed."""
+    found = {"commit": commit(), "python": platform.python_version()}
     for package in PACKAGES:
         try:
             found[package] = version(package)

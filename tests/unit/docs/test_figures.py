@@ -1,0 +1,115 @@
+"""Figures in prose come from runs that were recorded, and are written nowhere else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reference import figures
+from reference.figures import MARK, SHOWN, Measured, rendered
+
+ROOT = Path(__file__).parents[3]
+GENERATED = {"configuration.md", "metrics.md", "models.md", "gpu-memory.md"}
+PAGES = [
+    ROOT / "README.md",
+    *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in GENERATED),
+]
+CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|https?://\S+", re.DOTALL)
+VERSION_OF = re.compile(
+    r"(?:python|kubernetes|kuberay|sglang|trl|torch|cuda|helm|ray|verl|vllm|transformers|redis|debian|go|api|mcp|"
+    r"version|qwen|llama|arxiv|apache|eagle|glm|temperatures?|top-p|min-p)(?:[ -]?[\d.]+(?:,| and| to|))*[ -]?$",
+    re.IGNORECASE,
+)
+FIGURE = re.compile(r"(?<![\w.])(?:\d+\.\d+(?![\w]*\.\d)|\d+ ?%|\d+ times\b)")
+
+
+def typed(text: str) -> list[str]:
+    """Return the figures of a page that no run is named for, each with the words around it."""
+    text = MARK.sub("", text)
+    text = CODE.sub(lambda code: re.sub(r"\S", " ", code[0]), text)
+    found: list[str] = []
+    for figure in FIGURE.finditer(text):
+        line = text[text.rfind("\n", 0, figure.start()) + 1 : figure.start()]
+        if not VERSION_OF.search(line):
+            after = text[figure.end() : figure.end() + 25].partition("\n")[0]
+            found.append(f"{line[-25:]}{figure[0]}{after}")
+    return found
+
+
+def run(name: str, value: float) -> Measured:
+    return Measured(
+        name=name,
+        command="tlt bench x",
+        machine="a machine",
+        commit="abc",
+        date="2026-11-28",
+        figures={"ratio": value, "share": value / 10},
+        spread={"ratio": (value - 1, value + 1), "share": (0.0, 1.0)},
+        served="",
+    )
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {name: run(name, value) for name, value in (("a-1", 2.0), ("a-2", 3.5), ("b", 1200.0))}
+    monkeypatch.setattr(figures, "runs", lambda: found)
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [
+        ("<!-- figure a-1: ratio -->", "2.00"),
+        ("<!-- figure a-1: ratio spread 1 -->", "2.0 [1.0, 3.0]"),
+        ("<!-- figure a-1: ratio low-high -->", "1.00 to 3.00"),
+        ("<!-- figure a-*: ratio range -->", "2.00 to 3.50"),
+        ("<!-- figure a-2,b: ratio range 0 -->", "4 to 1,200"),
+        ("<!-- figure a-1: share % -->", "20 %"),
+        ("<!-- figure a-*: share range % 1 -->", "20.0 to 35.0 %"),
+    ],
+)
+@pytest.mark.parametrize("before", ["9", "9.99", "1.5 to 2", "1 [0.5, 1e-3]", "-3 %", "1,234.5"])
+def test_a_mark_writes_the_number_before_it(mark: str, shown: str, before: str) -> None:
+    assert re.fullmatch(SHOWN, before)
+    assert rendered(f"It is {before}{mark} now.") == f"It is {shown}{mark} now."
+    assert rendered(f"It is {shown}{mark} now.") == f"It is {shown}{mark} now."
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("fast<!-- figure a-1: ratio -->", "do not directly follow a number"),
+        ("2 <!-- figure a-1: ratio -->", "do not directly follow a number"),
+        ("2<!-- figure c: ratio -->", "no run c has a figure ratio; runs: a-1, a-2, b"),
+        ("2<!-- figure a-1: time -->", "no run a-1 has a figure time"),
+        ("2<!-- figure a-*: ratio -->", "a-1, a-2 shown as one value"),
+        ("2<!-- figure a-1: ratio median -->", "shown as median; accepted: range"),
+    ],
+)
+def test_a_mark_that_says_nothing_is_refused(page: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rendered(page)
+
+
+def test_every_run_says_what_it_stands_on() -> None:
+    for found in figures.runs().values():
+        assert found.command.startswith(("tlt ", "make "))
+        assert found.machine
+        assert re.fullmatch(r"[0-9a-f]{7,10}", found.commit), f"{found.name}: measure a commit, not changes to it"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.date)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("twice as fast", 0),
+        ("1.5 times as fast", 1),
+        ("gains 20 % and 2 times", 2),
+        ("1.5<!-- figure a: b --> times", 0),
+        ("`0.5` and Python 3.11 to 3.13, temperature 0.6, [x](y-0.5.md)", 0),
+        ("version 1.2.3, section 3", 0),
+    ],
+)
+def test_a_typed_figure_is_found(text: str, found: int) -> None:
+    assert len(typed(text)) == found
