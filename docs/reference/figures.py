@@ -2,28 +2,32 @@
 Renders measured figures into pages.
 
 A figure of a run is in `docs/results/data/NAME.json`, which is what `tlt bench ... --json` writes, and nowhere else. A
-page names it in a comment behind the number, which is then written by `make generate`:
+page names it in a comment behind the number, which is then written by `make generate`, with as many decimals as before:
 
-    steps are 1.89 [1.48, 2.37]<!-- figure demo-epyc: step_speedup spread --> times as fast
+    steps are 1.89 [1.48, 2.37]<!-- figure demo-epyc: step_speedup --> times as fast
 
-A comment holds one or several runs (a pattern such as `demo-*`, or names with commas), a figure, and words that say how
-it is shown: `spread` adds minimum and maximum, `range` goes from the least to the greatest value of all the runs,
-`low-high` shows minimum and maximum alone; `%` shows a percentage, and a number the decimals (2 otherwise).
+A number with a spread in brackets gets one, a number with % is a share, and `1 to 2` spans the values of all runs that
+are named (a pattern such as `demo-*`, or names with commas), or the spread of one with the word `spread` behind the
+figure. In a table that follows `<!-- figures RUN, RUN -->`, the last columns are these runs, and each row's first cell
+says which figures its numbers are, in order: `accept_length_first`, `_last`.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 DATA = Path(__file__).parents[1] / "results/data"
-NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
-SHOWN = rf"{NUMBER}(?: to {NUMBER}| \[{NUMBER}, {NUMBER}\])?(?: %)?"
-MARK = re.compile(rf"(?P<shown>{SHOWN})<!-- figure (?P<runs>[\w*,-]+): (?P<figure>\w+)(?P<how>(?: [\w.%-]+)*) -->")
-ANY_MARK = re.compile(r"<!-- figure [\w*,-]+: \w+(?: [\w.%-]+)* -->")
+NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
+SHOWN = rf"{NUMBER}(?: to {NUMBER}| \[{NUMBER}, {NUMBER}\])?(?: ?%)?"
+MARK = re.compile(rf"(?P<shown>{SHOWN})<!-- figure (?P<runs>[\w*,-]+): (?P<figure>[\w-]+)(?P<spread> spread)? -->")
+ANY_MARK = re.compile(r"<!-- figure .*?-->")
+TABLE = re.compile(r"<!-- figures (?P<runs>[\w, -]+) -->\n\n?(?P<table>(?:\|.*\n?)+)")
+IN_CELL = re.compile(rf"(?<![\w`.-])(?:{SHOWN}|-(?= |,))(?![\w`])")
+"""A figure in a table, or the dash of one that a run does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,50 +69,92 @@ def rendered(page: str) -> str:
     Return the page with every marked figure as the runs have it.
 
     Raises:
-        ValueError: A mark follows no number, or names a run, a figure or a form that does not exist.
+        ValueError: A mark follows no number or is malformed, names a run or a figure that does not exist, or a row of
+            a table has more or fewer numbers than figures.
     """
     if lost := len(ANY_MARK.findall(page)) - len(MARK.findall(page)):
-        raise ValueError(f"{lost} marks of figures do not directly follow a number")
-    return MARK.sub(_one, page)
+        raise ValueError(f"{lost} marks of figures are malformed or do not directly follow a number")
+    return TABLE.sub(_table, MARK.sub(_one, page))
 
 
 def _one(mark: re.Match[str]) -> str:
-    named, figure, how = mark["runs"], mark["figure"], mark["how"].split()
+    found = _named(mark["runs"], mark["figure"])
+    return _shown(mark["shown"], found, mark["figure"], is_spread=bool(mark["spread"])) + mark[0][len(mark["shown"]) :]
+
+
+def _named(named: str, figure: str) -> Sequence[Measured]:
+    patterns = [pattern.strip() for pattern in named.split(",")]
+    if unknown := [each for each in patterns if not any(fnmatchcase(name, each) for name in runs())]:
+        raise ValueError(f"there is no run {', '.join(unknown)}; runs: {', '.join(runs())}")
     found = [
         run
         for name, run in runs().items()
-        if figure in run.figures and any(fnmatchcase(name, pattern) for pattern in named.split(","))
+        if figure in run.figures and any(fnmatchcase(name, pattern) for pattern in patterns)
     ]
     if not found:
-        raise ValueError(f"no run {named} has a figure {figure}; runs: {', '.join(runs())}")
-    return _shown(found, figure, how) + mark[0][len(mark["shown"]) :]
+        raise ValueError(f"no run {named} has a figure {figure}")
+    return found
 
 
-def _shown(found: Sequence[Measured], figure: str, how: Sequence[str]) -> str:
-    is_percent = "%" in how
-    digits = next((int(word) for word in how if word.isdigit()), 0 if is_percent else 2)
-    kinds = [word for word in how if word != "%" and not word.isdigit()]
+def _shown(before: str, found: Sequence[Measured], figure: str, *, is_spread: bool = False) -> str:
+    """Return a figure in the form, and with the decimals, in which it was shown."""
+    sample = re.match(NUMBER, before)
+    assert sample  # noqa: S101 - of SHOWN
+    unit = before[len(before.rstrip(" %")) :]
+    digits = len(sample[0].partition("e")[0].partition(".")[2])
 
     def text(value: float) -> str:
-        return f"{value * (100 if is_percent else 1):,.{digits}f}"
+        scaled = value * (100 if unit else 1)
+        if "e" not in sample[0]:
+            return f"{scaled:,.{digits}f}"
+        mantissa, _, power = f"{scaled:.{digits}e}".partition("e")
+        return f"{mantissa}e{int(power)}"
 
     values = [run.figures[figure] for run in found]
-    unit = " %" if is_percent else ""
-    match kinds:
-        case ["range"]:
-            return f"{text(min(values))} to {text(max(values))}{unit}"
-        case [] if len(found) == 1:
-            return f"{text(values[0])}{unit}"
-        case ["spread"] if len(found) == 1:
-            low, high = found[0].spread[figure]
-            return f"{text(values[0])} [{text(low)}, {text(high)}]{unit}"
-        case ["low-high"] if len(found) == 1:
-            low, high = found[0].spread[figure]
-            return f"{text(low)} to {text(high)}{unit}"
-    raise ValueError(
-        f"{figure} of {', '.join(run.name for run in found)} shown as {' '.join(kinds) or 'one value'}; accepted: "
-        "range, and for one run nothing, spread or low-high"
-    )
+    if " to " in before:
+        low, high = found[0].spread[figure] if is_spread else (min(values), max(values))
+        return f"{text(low)} to {text(high)}{unit}"
+    if len(found) > 1:
+        raise ValueError(f"{figure} of {', '.join(run.name for run in found)} is shown as one number")
+    if "[" in before:
+        low, high = found[0].spread[figure]
+        return f"{text(values[0])} [{text(low)}, {text(high)}]{unit}"
+    return f"{text(values[0])}{unit}"
+
+
+def _table(mark: re.Match[str]) -> str:
+    named = [name.strip() for name in mark["runs"].split(",")]
+    lines = mark["table"].splitlines(keepends=True)
+    made = lines[:2] + [_row(line, named) for line in lines[2:]]
+    return mark[0][: -len(mark["table"])] + "".join(made)
+
+
+def _row(line: str, named: Sequence[str]) -> str:
+    """Return a row; numbers behind those of its figures explain them, and stay."""
+    cells = line.split(" | ")
+    figures = _figures(cells[0])
+    for place, name in enumerate(named, len(cells) - len(named)):
+        shown = IN_CELL.findall(cells[place])
+        if shown == ["-"]:
+            continue
+        if 0 < len(shown) < len(figures):
+            raise ValueError(f"a row of {len(figures)} figures shows {len(shown)} numbers: {line.strip()}")
+        wanted = iter(figures)
+        cells[place] = IN_CELL.sub(lambda one, name=name, wanted=wanted: _in_cell(one[0], name, wanted), cells[place])
+    return " | ".join(cells)
+
+
+def _in_cell(before: str, name: str, wanted: Iterator[str]) -> str:
+    figure = next(wanted, None)
+    return before if figure is None or before == "-" else _shown(before, _named(name, figure), figure)
+
+
+def _figures(cell: str) -> Sequence[str]:
+    """Return the figures that a cell names; `_last` behind `accept_length_first` is `accept_length_last`."""
+    names: list[str] = []
+    for name in re.findall(r"`([\w-]+)`", cell):
+        names.append(names[0].rsplit("_", name.count("_"))[0] + name if name.startswith("_") and names else name)
+    return names
 
 
 def sources() -> str:

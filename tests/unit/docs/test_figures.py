@@ -57,22 +57,40 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize(
-    ("mark", "shown"),
+    ("before", "mark", "after"),
     [
-        ("<!-- figure a-1: ratio -->", "2.00"),
-        ("<!-- figure a-1: ratio spread 1 -->", "2.0 [1.0, 3.0]"),
-        ("<!-- figure a-1: ratio low-high -->", "1.00 to 3.00"),
-        ("<!-- figure a-*: ratio range -->", "2.00 to 3.50"),
-        ("<!-- figure a-2,b: ratio range 0 -->", "4 to 1,200"),
-        ("<!-- figure a-1: share % -->", "20 %"),
-        ("<!-- figure a-*: share range % 1 -->", "20.0 to 35.0 %"),
+        ("9.99", "a-1: ratio", "2.00"),
+        ("9 [7, 8]", "a-1: ratio", "2 [1, 3]"),
+        ("1.5 to 1.6", "a-1: ratio spread", "1.0 to 3.0"),
+        ("1.00 to 2.00", "a-*: ratio", "2.00 to 3.50"),
+        ("3 to 1,100", "a-2,b: ratio", "4 to 1,200"),
+        ("3 %", "a-1: share", "20 %"),
+        ("3.0%", "a-1: share", "20.0%"),
+        ("1 to 3 %", "a-*: share", "20 to 35 %"),
+        ("1.0e-3", "a-1: ratio", "2.0e0"),
     ],
 )
-@pytest.mark.parametrize("before", ["9", "9.99", "1.5 to 2", "1 [0.5, 1e-3]", "-3 %", "1,234.5"])
-def test_a_mark_writes_the_number_before_it(mark: str, shown: str, before: str) -> None:
+def test_a_mark_writes_the_number_before_it(before: str, mark: str, after: str) -> None:
     assert re.fullmatch(SHOWN, before)
-    assert rendered(f"It is {before}{mark} now.") == f"It is {shown}{mark} now."
-    assert rendered(f"It is {shown}{mark} now.") == f"It is {shown}{mark} now."
+    made = f"It is {after}<!-- figure {mark} --> now."
+    assert rendered(f"It is {before}<!-- figure {mark} --> now.") == made
+    assert rendered(made) == made
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_table_shows_the_figures_that_its_rows_name() -> None:
+    head = "<!-- figures a-1, b -->\n\n| figure | meaning | here | there |\n| --- | --- | --- | --- |\n"
+    rows = [
+        ("| `ratio`, `share` | of 2 runs | 1.0 [0, 5], 7 % | -, 3.1 |", "| 2.0 [1.0, 3.0], 20 % | -, 120.0 |"),
+        ("| others | of 2 runs | 8 | 9 |", "| 8 | 9 |"),
+        ("| `ratio` | 1 | 4 (quartiles 8 and 9) | - |", "| 2 (quartiles 8 and 9) | - |"),
+        ("| `share_x`, `_y` | | all | not run |", "| all | not run |"),
+    ]
+    made = rendered(head + "\n".join(row for row, _ in rows) + "\n\nIt ends with 5 | 6.\n")
+    for line, (_, end) in zip(made.splitlines()[4:], rows, strict=False):
+        assert line.endswith(end)
+    assert made.endswith("It ends with 5 | 6.\n")
+    assert rendered(made) == made
 
 
 @pytest.mark.usefixtures("recorded")
@@ -81,10 +99,12 @@ def test_a_mark_writes_the_number_before_it(mark: str, shown: str, before: str) 
     [
         ("fast<!-- figure a-1: ratio -->", "do not directly follow a number"),
         ("2 <!-- figure a-1: ratio -->", "do not directly follow a number"),
-        ("2<!-- figure c: ratio -->", "no run c has a figure ratio; runs: a-1, a-2, b"),
+        ("2<!-- figure a-1: ratio median -->", "malformed"),
+        ("2<!-- figure c: ratio -->", "there is no run c; runs: a-1, a-2, b"),
         ("2<!-- figure a-1: time -->", "no run a-1 has a figure time"),
-        ("2<!-- figure a-*: ratio -->", "a-1, a-2 shown as one value"),
-        ("2<!-- figure a-1: ratio median -->", "shown as median; accepted: range"),
+        ("2<!-- figure a-*: ratio -->", "ratio of a-1, a-2 is shown as one number"),
+        ("<!-- figures a-1 -->\n\n| f | r |\n| - | - |\n| `ratio`, `share` | 1 |\n", "2 figures shows 1 numbers"),
+        ("<!-- figures c -->\n\n| f | r |\n| - | - |\n| `ratio` | 1 |\n", "there is no run c"),
     ],
 )
 def test_a_mark_that_says_nothing_is_refused(page: str, message: str) -> None:
@@ -93,6 +113,7 @@ def test_a_mark_that_says_nothing_is_refused(page: str, message: str) -> None:
 
 
 def test_every_run_says_what_it_stands_on() -> None:
+    assert figures.runs()
     for found in figures.runs().values():
         assert found.command.startswith(("tlt ", "make "))
         assert found.machine
