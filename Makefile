@@ -60,7 +60,7 @@ hostile: install  ## send hostile and odd inputs to running gateways; wrong answ
 	$(call passed,hostile)
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
-SLOW := $(patsubst %,tests/engine/test_%.py,block block_alone export orphans ranks reduced variants warming)
+SLOW := $(patsubst %,tests/engine/test_%.py,block block_agreement block_alone costs eager_chain eagle3 experts export learning orphans ranks reduced upstream variants warming)
 SLOWEST := tests/engine/test_failed_ranks.py
 FAMILIES := $(patsubst %,tests/engine/test_%.py,families plan_bytes public_drafters)
 engine: install  ## run the tests with the real SGLang engine, two engines at a time
@@ -73,7 +73,7 @@ families: install  ## run every family of models through one suite, the memory p
 	$(call passed,families)
 
 .PHONY: engine-slow loops
-engine-slow: install  ## run the slow ones: several ranks, block drafters, reduced heads, processes that remain, drafters in SGLang alone (12 minutes)
+engine-slow: install  ## run the slow ones: several ranks, other drafters and experts, reduced heads, costs, processes that remain, drafters in SGLang alone (17 minutes)
 	$(BIN)/pytest $(SLOW) --loop plain $(ENGINES)
 	$(call passed,engine-slow)
 
