@@ -1,7 +1,6 @@
 """tlt.worker.v1: calls from gateways to one worker."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from dataclasses import replace
 from typing import TypeAlias
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
@@ -115,7 +114,7 @@ def _start_to_pb(prompt: Prompt, traceparent: str = "") -> pb.Start:
 
 
 def _prompt_from_pb(start: pb.Start) -> Prompt:
-    return replace(prompt_from_pb(start.prompt), owner=start.owner, cache_key=start.cache_key, keep_key=start.keep_key)
+    return prompt_from_pb(start.prompt, owner=start.owner, cache_key=start.cache_key, keep_key=start.keep_key)
 
 
 def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure:

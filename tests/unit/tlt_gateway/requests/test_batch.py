@@ -51,7 +51,8 @@ class Workers:
     def release(self, _slot: str) -> None:
         self.free += 1
 
-    async def checked(self, prompt: Prompt) -> Prompt:
+    async def checked(self, prompt: Prompt, *, keeps_response: bool) -> Prompt:
+        assert not keeps_response
         return prompt
 
     async def stream(self, prompt: Prompt, room: Room, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
