@@ -153,7 +153,7 @@ class WorkerInfo:
     """The release it serves; None if it does not say more than the version."""
     receiving: bool = False
     """Whether it has joined a trainer's process group or has collected tensors of an update."""
-    kv_room: int = 0
+    kv_tokens: int = 0
     """KV cache size in tokens; 0 if unknown."""
     releasable: bool = False
     """Whether its engine can release the memory of its devices."""

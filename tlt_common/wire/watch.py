@@ -23,7 +23,6 @@ pair(ArmWindow, pb.ArmRounds, median_reward=Unsent(0.0), drafted_tokens=Unsent()
 info_to_pb, info_from_pb = pair(
     WorkerInfo,
     pb.WorkerInfo,
-    kv_room="kv_tokens",
     release=Parts(
         {
             "release": lambda info: release_to_pb(info.release.id) if info.release else None,

@@ -12,7 +12,7 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.rpc.security.access import caller_name
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import Reservation
+from tlt_gateway.queue.queue_capacity import Reservation
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.requests.outbox import Outbox, Place
 from tlt_gateway.workers.pooled_worker import PooledWorker
@@ -36,7 +36,7 @@ class Batches:
         Raises:
             InvalidRequestError: They do not fit; the error names `field`.
         """
-        self._admission.room.require_fit(caller_name.get(), requests=count, tokens=tokens, field=field)
+        self._admission.capacity.require_fit(caller_name.get(), requests=count, tokens=tokens, field=field)
 
     async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
         """
@@ -48,7 +48,7 @@ class Batches:
             TltError: A sample failed; the others were aborted.
         """
         require_samples(batch.prompts, batch.samples_per_prompt)
-        with self._admission.room.reserved(
+        with self._admission.capacity.reserved(
             caller_name.get(),
             requests=len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt,
             tokens=tokens_of(batch),
@@ -130,7 +130,7 @@ class Batches:
 
     async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox, reservation: Reservation) -> None:
         try:
-            async with aclosing(self._dispatch.stream(prompt, outbox.room, reservation)) as chunks:
+            async with aclosing(self._dispatch.stream(prompt, outbox.gate, reservation)) as chunks:
                 async for chunk in chunks:
                     outbox.put(place, chunk)
         except TltError as error:

@@ -24,8 +24,8 @@ from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import Reservation
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import Reservation
 from tlt_gateway.requests.keeping import keep_key, taken
 from tlt_gateway.requests.other_gateways import learn_of
 from tlt_gateway.requests.request_metrics import RequestMetrics
@@ -117,16 +117,16 @@ class Dispatch:
         )
 
     async def stream(
-        self, prompt: Prompt, room: Room | None = None, reservation: Reservation | None = None
+        self, prompt: Prompt, gate: Gate | None = None, reservation: Reservation | None = None
     ) -> AsyncGenerator[TokenChunk, None]:
         """
-        Generate the response to a validated prompt, once `room` is open. Closing the iterator aborts the request.
+        Generate the response to a validated prompt, once `gate` is open. Closing the iterator aborts the request.
 
         After an abort the stream ends with FinishReason.ABORT.
 
         Args:
             prompt: The prompt, as `checked` returned it.
-            room: Flow control of the caller.
+            gate: Flow control of the caller.
             reservation: Its place in the queue.
 
         Raises:
@@ -141,7 +141,7 @@ class Dispatch:
             prompt = replace(prompt, keep_key=keep_key(prompt) if keeps else "")
         hold = self._admission.holds if self._admission.held else None
         transcript = Transcript(prompt)
-        request = RunningRequest(transcript=transcript, room=room or Room(), reservation=reservation, hold=hold)
+        request = RunningRequest(transcript=transcript, gate=gate or Gate(), reservation=reservation, hold=hold)
         with self._recorded(request) as measured:
             try:
                 if prompt.keep_key and (kept := await taken(prompt, self._pool.workers)):
@@ -186,7 +186,7 @@ class Dispatch:
     async def _attempt(self, request: RunningRequest) -> AsyncIterator[ResponseStream]:
         """Wait for a worker and run the request on it within the block, which ends early if another is to continue."""
         transcript = request.transcript
-        async with self._admission.slot(transcript.rest(), room=request.room, first=request.waits_first) as worker:
+        async with self._admission.slot(transcript.rest(), gate=request.gate, first=request.waits_first) as worker:
             try:
                 with self._running_on(worker, request) as response:
                     yield response

@@ -11,8 +11,8 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import QueueLimits, Reservation
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import QueueLimits, Reservation
 from tlt_gateway.requests import outbox
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
@@ -55,8 +55,8 @@ class Workers:
         assert not keeps_response
         return prompt
 
-    async def stream(self, prompt: Prompt, room: Room, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
-        async with self.admission.slot(prompt, room=room):
+    async def stream(self, prompt: Prompt, gate: Gate, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
+        async with self.admission.slot(prompt, gate=gate):
             reservation.use()
             self.started += 1
             await asyncio.sleep(0.1)
