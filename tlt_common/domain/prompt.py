@@ -42,7 +42,7 @@ class LogprobKind(StrEnum):
     RAW = "raw"
     """log_softmax(logits), at temperature 1."""
     TRUNCATED = "truncated"
-    """The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalised; 0 if greedy."""
+    """The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalized; 0 if greedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Request bodies. Every field is either honoured or refused by name."""
+"""Request bodies. Every field is either honored or refused by name."""
 
 import asyncio
 import re
