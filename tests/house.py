@@ -87,9 +87,9 @@ def classes() -> Mapping[str, Collection[str]]:
 
 def circles() -> set[str]:
     """
-    Return all circles between neighbours, as `package: child, child`.
+    Return all circles between neighbors, as `package: child, child`.
 
-    Neighbours are the modules and sub-packages of one package; whatever one of them holds imports on its behalf, also
+    Neighbors are the modules and sub-packages of one package; whatever one of them holds imports on its behalf, also
     late and for type checking only.
     """
     return {circle for top in TOP_PACKAGES for circle in _circles_of(grimp.build_graph(top, cache_dir=None))}
@@ -109,12 +109,12 @@ def _circles_of(graph: grimp.ImportGraph) -> Iterator[str]:
             yield f"{package}: {', '.join(sorted(name.removeprefix(f'{package}.') for name in circle))}"
 
 
-def _imported_by(graph: grimp.ImportGraph, child: str, neighbours: Collection[str]) -> set[str]:
+def _imported_by(graph: grimp.ImportGraph, child: str, neighbors: Collection[str]) -> set[str]:
     modules = {child} | graph.find_descendants(child)
     imported = {name for module in modules for name in graph.find_modules_directly_imported_by(module)}
     return {
         other
-        for other in neighbours
+        for other in neighbors
         if other != child and any(name == other or name.startswith(f"{other}.") for name in imported)
     }
 

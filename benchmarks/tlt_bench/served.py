@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from tlt_common.errors import UnavailableError
+from tlt_common.processes.children import ended_after_block
 
 START_S = 60.0
 STOP_S = 15.0
@@ -61,9 +62,11 @@ def served(kind: str, config: Mapping[str, object], scratch: Path, *, name: str 
     ports, log, spelled = scratch / f"{name}.ports", scratch / f"{name}.log", scratch / f"{name}.json"
     spelled.write_text(json.dumps({**config, "port_file": str(ports), "log_level": "warning"}))
     command = [sys.executable, "-m", "tlt_common.cli", "serve", kind, "--config", str(spelled)]
-    with log.open("wb") as output:
-        running = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-    try:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as running,
+        ended_after_block(running, STOP_S),
+    ):
         deadline_s = time.monotonic() + START_S
         while not ports.exists():
             ServedProcess(name=name, running=running, ports={}, log=log).require_alive()
@@ -71,10 +74,3 @@ def served(kind: str, config: Mapping[str, object], scratch: Path, *, name: str 
                 raise UnavailableError(f"{name} did not start within {START_S:g} s; see {log}")
             time.sleep(LOOK_S)
         yield ServedProcess(name=name, running=running, ports=json.loads(ports.read_text()), log=log)
-    finally:
-        running.terminate()
-        try:
-            running.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()

@@ -18,7 +18,7 @@ HARD = Mix(two=0, three=0, four=1)
 
 LONGEST_TOKENS = 1024
 PROMPT_TOKENS = 64
-"""Room for a prompt."""
+"""Tokens that a prompt may have."""
 SHORTEST_TOKENS = 40
 MEAN_TOKENS = 290
 """Mean length of the shipped policy's responses with that cap; half of them have 154 tokens or fewer."""

@@ -20,7 +20,7 @@ STATES = {
     7: ("resting", "light-blue"),
     8: ("trainer", "super-light-purple"),
 }
-COLOURS = dict(STATES.values())
+COLORS = dict(STATES.values())
 STACKED = ("rollout", "trainer", "updating", "switching", "training", "resting", "starting", "idle", "down")
 """Bottom to top, from useful work to downtime."""
 BUBBLE = 'state=~"idle|starting|resting|switching|updating"'
@@ -32,14 +32,14 @@ NUMBERS = (Number("gpu_hour", "$ per GPU-hour", "2.50", "What one GPU costs you 
 
 
 def bubbles() -> Dashboard:
-    """Build the dashboard: bubble utilisation in time and money, and the state of every worker."""
+    """Build the dashboard: bubble utilization in time and money, and the state of every worker."""
     return board(
         "tlt-bubbles",
         "TLT / Bubbles",
         "Idle device time of rollouts, and the share of it that trains the drafter.",
         (
             Row("In the time range shown", _figures()),
-            Row("Every worker", (_timeline(), _shares(), _utilisation())),
+            Row("Every worker", (_timeline(), _shares(), _utilization())),
             Row("Lending", _lending()),
         ),
         numbers=NUMBERS,
@@ -51,7 +51,7 @@ def _figures() -> Sequence[AnyPanel]:
     bubble = total(SECONDS, BUBBLE)
     return (
         value(
-            "Bubble utilisation",
+            "Bubble utilization",
             "Training / (training + unused + switching + updating), in GPU-seconds; training is what GPUs computed. "
             "Below 50 %: the row Lending shows why workers are not lent. No data: there was no bubble at all.",
             "percentunit",
@@ -119,14 +119,14 @@ def _shares() -> AnyPanel:
         "none",
         *(Query(rate(SECONDS, f'state="{word}"'), word) for word in STACKED),
         stacked=True,
-        colours=COLOURS,
+        colors=COLORS,
     )
 
 
-def _utilisation() -> AnyPanel:
+def _utilization() -> AnyPanel:
     trained, bubble = rate(SECONDS, TRAINING), rate(SECONDS, BUBBLE)
     return series(
-        "Bubble utilisation",
+        "Bubble utilization",
         "Over the last minutes, and since the coordinator started. After a lasting drop, check frames and trainer "
         "restarts in TLT / Drafter.",
         "percentunit",

@@ -23,7 +23,7 @@ GOOD, FAIR, BAD, PLAIN = "green", "orange", "red", "text"
 
 Panel = TypeVar("Panel", stat.Panel, timeseries.Panel, statetimeline.Panel, heatmap.Panel)
 Steps = Sequence[tuple[float | None, str]]
-"""Thresholds: each colour applies from its value upwards; the first has no value and is the base colour."""
+"""Thresholds: each color applies from its value upwards; the first has no value and is the base color."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def series(
     unit: str,
     *queries: Query,
     stacked: bool = False,
-    colours: Mapping[str, str] | None = None,
+    colors: Mapping[str, str] | None = None,
     y_min: float | None = 0.0,
     y_max: float | None = None,
     width: int = 12,
@@ -67,8 +67,8 @@ def series(
         panel.min(y_min)
     if y_max is not None:
         panel.max(y_max)
-    for name, colour in (colours or {}).items():
-        fixed = {"mode": FieldColorModeId.FIXED.value, "fixedColor": colour}
+    for name, color in (colors or {}).items():
+        fixed = {"mode": FieldColorModeId.FIXED.value, "fixedColor": color}
         panel.override_by_name(name, [DynamicConfigValue(id_val="color", value=fixed)])
     for reference, query in zip("ABCDEFGH", queries, strict=False):
         panel.with_target(_target(query, reference))
@@ -78,10 +78,10 @@ def series(
 def states(
     title: str, help_text: str, query: Query, meanings: Mapping[int, tuple[str, str]], *, height: int = 8
 ) -> statetimeline.Panel:
-    """Return a panel with one band per series; `meanings` maps each number to its label and colour."""
+    """Return a panel with one band per series; `meanings` maps each number to its label and color."""
     options = {
-        str(number): ValueMappingResult(text=word, color=colour, index=number)
-        for number, (word, colour) in meanings.items()
+        str(number): ValueMappingResult(text=word, color=color, index=number)
+        for number, (word, color) in meanings.items()
     }
     panel = statetimeline.Panel().merge_values(True).row_height(0.85).fill_opacity(85).line_width(0)
     panel.show_value(look.VisibilityMode.NEVER).mappings([ValueMap(options=options)])
@@ -104,7 +104,7 @@ def _target(query: Query, reference: str) -> prometheus.Dataquery:
 
 
 def _thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
-    found = [Threshold(value=start, color=colour) for start, colour in steps]
+    found = [Threshold(value=start, color=color) for start, color in steps]
     return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(found)
 
 

@@ -215,7 +215,7 @@ def _weights() -> Sequence[AnyPanel]:
             "As seen by the gateway. behind: receives the weights before it may serve. lost: does not answer.",
             "none",
             Query(f"max by (state) ({of('tlt_gateway_workers')})", "{{state}}"),
-            colours={"ready": GOOD, "behind": FAIR, "lost": BAD},
+            colors={"ready": GOOD, "behind": FAIR, "lost": BAD},
             stacked=True,
         ),
         series(
@@ -224,7 +224,7 @@ def _weights() -> Sequence[AnyPanel]:
             "worker is out of service until it succeeds.",
             "none",
             Query(recent("tlt_gateway_update_failures_total", by="phase"), "{{phase}}"),
-            colours={"stage": BAD, "Value": PLAIN},
+            colors={"stage": BAD, "Value": PLAIN},
         ),
     )
 

@@ -40,14 +40,14 @@ def installed_version(out: Path) -> str:
 
 
 def locked() -> dict[str, set[str]]:
-    """Return the versions that are locked, by the normalised name of the package."""
+    """Return the versions that are locked, by the normalized name of the package."""
     pins: dict[str, set[str]] = {}
     for name, pin in _PIN.findall(LOCK.read_text()):
-        pins.setdefault(normalised(name), set()).add(pin)
+        pins.setdefault(normalized(name), set()).add(pin)
     return pins
 
 
-def normalised(name: str) -> str:
+def normalized(name: str) -> str:
     """Return the name of a package as PEP 503 compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -73,7 +73,7 @@ def _sbom_problems(out: Path) -> list[str]:
     (path,) = out.glob("*.cdx.json")
     listed: dict[str, set[str]] = {}
     for component in json.loads(path.read_text())["components"]:
-        listed.setdefault(normalised(component["name"]), set()).add(component.get("version", ""))
+        listed.setdefault(normalized(component["name"]), set()).add(component.get("version", ""))
     return [
         f"the SBOM lacks {name} {', '.join(pins)}" for name, pins in locked().items() if pins - listed.get(name, set())
     ]

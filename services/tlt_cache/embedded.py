@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.processes.children import end
 from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
@@ -147,13 +148,7 @@ class EmbeddedRedis:
         """Stop Redis and wait until it has exited."""
         if self._process is None or self._process.returncode is not None:
             return
-        self._process.terminate()
-        try:
-            async with asyncio.timeout(STOP_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await end(self._process, STOP_S)
 
 
 @asynccontextmanager

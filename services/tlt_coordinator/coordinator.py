@@ -304,7 +304,7 @@ class Coordinator:
         """
         journal, seen, is_change, lending = self._registry.membership, 0, False, self._lending
         while self._over is None:
-            signalled = self._moved.count
+            signaled = self._moved.count
             seen, changed = journal.since(seen)
             if changed or not is_change or lending is not self._lending:
                 lending = self._lending
@@ -317,7 +317,7 @@ class Coordinator:
                 )
                 is_change = True
             await asyncio.sleep(COALESCE_S)
-            await self._moved.beyond(signalled)
+            await self._moved.beyond(signaled)
         raise self._over
 
     def _end_silent_step(self) -> None:

@@ -113,7 +113,7 @@ def _noticed(writing: asyncio.Future[None]) -> None:
 @contextmanager
 def locked(directory: Path | None) -> Iterator[None]:
     """
-    Keep other coordinators away from a state directory within the block.
+    Create a state directory if necessary, and keep other coordinators away from it within the block.
 
     The kernel releases the lock of a process that ends, however it ends.
 
@@ -161,7 +161,8 @@ class StateStore:
     @classmethod
     def open(cls, directory: Path | None, *, now_s: float) -> Self:
         """
-        Read the state left by an earlier run. Without a directory nothing is stored; see `first_state`.
+        Read the state left by an earlier run, in a directory that is `locked`. Without a directory nothing is stored;
+        see `first_state`.
 
         Raises:
             ConfigError: The directory cannot be used, or its file is not a coordinator's state.
@@ -170,8 +171,9 @@ class StateStore:
             return cls(first_state(now_s), None)
         path = directory / STATE_FILE
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            return cls(STATE_CODEC.validate_json(path.read_bytes()) if path.exists() else State(), StateFile(path))
+            return cls(STATE_CODEC.validate_json(path.read_bytes()), StateFile(path))
+        except FileNotFoundError:
+            return cls(State(), StateFile(path))
         except OSError as error:
             raise _unusable(directory, error) from error
         except ValidationError as error:

@@ -27,7 +27,7 @@ from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.fleet.queue_report import REPORT_S, QueueReport
 from tlt_gateway.journal.journal import GatewayJournal
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import QueueLimits
+from tlt_gateway.queue.queue_capacity import QueueLimits
 from tlt_gateway.queue.slots import WorkerSlots
 from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
@@ -90,7 +90,7 @@ class Gateway:
             on_change=self._queue_changed,
             weight_of=lambda name: self._tokens.current().weight_of(name) if self._tokens else 1.0,
         )
-        self._pool.when_room(self._admission.pump)
+        self._pool.when_slot_free(self._admission.pump)
         self._peers = GatewayPeers(config.peers, tls=config.tls)
         self.requests = Requests(self._admission.withdraw, self._over)
         self._lengths = RequestLengths(lambda: self.requests)
@@ -155,8 +155,8 @@ class Gateway:
             TltError: As for `Dispatch.stream`.
         """
         tokens = len(prompt.token_ids) + len(prompt.prefix_token_ids)
-        room = self._admission.room.reserved(caller_name.get(), tokens=tokens, field="prompt.token_ids")
-        with room as reservation:
+        reserved = self._admission.capacity.reserved(caller_name.get(), tokens=tokens, field="prompt.token_ids")
+        with reserved as reservation:
             stream = self._dispatch.stream(await self._dispatch.checked(prompt), reservation=reservation)
             async with aclosing(stream) as chunks:
                 yield chunks

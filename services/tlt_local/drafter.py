@@ -49,13 +49,11 @@ def collect(
     from tlt_common.errors import ConfigError
     from tlt_local.collecting.collect import Collection, CollectionProgress
     from tlt_local.collecting.collect import collect as run_collection
+    from tlt_local.configuration.settings import checked
     from tlt_local.interrupt import run
 
     if endpoint and settings:
         raise ConfigError("--set applies to a suite that is started; accepted: without --endpoint", field="set")
-    for one in settings or ():
-        if "=" not in one:
-            raise ConfigError(f"--set is {one!r}; accepted: KEY=VALUE", field="set")
     asked = Collection(
         model=model,
         prompts=prompts,
@@ -65,7 +63,7 @@ def collect(
         max_new_tokens=max_new_tokens,
         at_once=at_once,
         endpoint=endpoint,
-        settings=tuple((key, value) for key, _, value in (one.partition("=") for one in settings or ())),
+        settings=checked("worker", {}, settings or ()),
     )
     said_s = 0.0
 

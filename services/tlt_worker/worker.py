@@ -166,7 +166,7 @@ class Worker:
             training=self.activity.state is WorkerState.TRAINING,
             release=self.weights.release,
             receiving=self.receiver.active,
-            kv_room=self._engine_info.kv_tokens,
+            kv_tokens=self._engine_info.kv_tokens,
             releasable=self.memory.releasable,
             released=self.activity.released,
         )

@@ -1,4 +1,4 @@
-"""Every request field of SGLang's is honoured as in SGLang, or refused by its name."""
+"""Every request field of SGLang's is honored as in SGLang, or refused by its name."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def sglang_fields() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-def test_every_field_is_honoured_or_refused_by_name(sides: Sides, kind: str, report: list[str]) -> None:
+def test_every_field_is_honored_or_refused_by_name(sides: Sides, kind: str, report: list[str]) -> None:
     protocol, names = PROTOCOLS[kind], sglang_fields()[kind]
     assert protocol.trials.keys() <= names.keys()
     found: dict[str, Verdict] = {}

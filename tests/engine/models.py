@@ -68,7 +68,7 @@ def write_target(
 
 
 def write_qwen(directory: Path, family: str, *, layers: int = 2) -> Path:
-    """Write a Qwen with random weights: biases and a tied head for Qwen2, normalised queries and keys for Qwen3."""
+    """Write a Qwen with random weights: biases and a tied head for Qwen2, normalized queries and keys for Qwen3."""
     torch.manual_seed(7)
     shape: dict[str, Any] = {
         "vocab_size": 48, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": layers,

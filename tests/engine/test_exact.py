@@ -38,11 +38,11 @@ def test_a_prompt_that_was_answered_before_is_cached_but_for_its_last_tokens(res
 
 @pytest.mark.parametrize("name", ["frequency", "presence", "repetition", "minimum", "all", "declined", "free"])
 def test_penalties_are_exact_in_a_batch_with_drafts(result: ExactResult, name: str) -> None:
-    assert list(result.penalised.answers[name].token_ids) == result.penalised.expected[name]
+    assert list(result.penalized.answers[name].token_ids) == result.penalized.expected[name]
 
 
 def test_requests_with_penalties_get_no_drafts_and_a_reason(result: ExactResult) -> None:
-    answers = dict(result.penalised.answers)
+    answers = dict(result.penalized.answers)
     free = stats(answers.pop("free"))
     assert free.accepted_draft_tokens > 20
     assert free.proposed_draft_tokens == 7 * (free.rounds - 1)
@@ -58,7 +58,7 @@ def test_logprobs_are_of_the_kind_each_request_asked_for(result: ExactResult) ->
         assert each.answer.logprobs == pytest.approx(each.expected, abs=1e-3), each.request_id
 
 
-@pytest.mark.parametrize("name", ["greedy", "seeded", "filtered", "penalised", "minimum"])
+@pytest.mark.parametrize("name", ["greedy", "seeded", "filtered", "penalized", "minimum"])
 def test_a_response_resumes_from_a_prefix_as_if_it_had_never_stopped(result: ExactResult, name: str) -> None:
     whole, rest = result.resumed.whole[name], result.resumed.rest[name]
     assert rest.token_ids == whole.token_ids[PREFIX_TOKENS:]

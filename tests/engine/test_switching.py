@@ -48,9 +48,9 @@ def test_a_request_may_decline_capture(result: SwitchingResult) -> None:
 
 
 def test_requests_that_must_not_be_drafted_for_are_not(result: SwitchingResult) -> None:
-    penalised, declined = stats(result.penalised), stats(result.declined)
-    assert penalised.accepted_draft_tokens == declined.accepted_draft_tokens == 0
-    assert "frequency_penalty" in penalised.speculation_blocker
+    penalized, declined = stats(result.penalized), stats(result.declined)
+    assert penalized.accepted_draft_tokens == declined.accepted_draft_tokens == 0
+    assert "frequency_penalty" in penalized.speculation_blocker
     assert declined.speculation_blocker
 
 

@@ -51,7 +51,7 @@ def test_simulated_acceptance_is_refused(result: UpstreamResult) -> None:
     assert "responses would not be the model's" in result.simulation_error
 
 
-def test_nothing_is_accepted_for_a_penalised_request(result: UpstreamResult) -> None:
+def test_nothing_is_accepted_for_a_penalized_request(result: UpstreamResult) -> None:
     """SGLang applies one round's penalties to all of its tokens, and counts only the last one."""
-    assert result.sglang.penalised_accepted_tokens == 2
-    assert result.ours.penalised_accepted_tokens == 0
+    assert result.sglang.penalized_accepted_tokens == 2
+    assert result.ours.penalized_accepted_tokens == 0

@@ -3,7 +3,7 @@ A stand-in for a storage driver: serves claims of one StorageClass with `local` 
 
     python -m tests.fakes.local_volumes KUBECONFIG FOLDER CLASS NODE
 
-A `local` volume is a directory of the host. Unlike a `hostPath`, it honours the pods' fsGroup, as real drivers do, and
+A `local` volume is a directory of the host. Unlike a `hostPath`, it honors the pods' fsGroup, as real drivers do, and
 any number of pods may mount it, whatever access mode was requested.
 """
 

@@ -51,7 +51,7 @@ class FakeWorker(ReceivingWorker):
         token_s: Seconds per token.
         next_token: Returns the token after those of prompt and response so far.
         silent: Withholds all reports while set, as a process that hangs does.
-        rounds, kv_room: What it reports of the cost of rounds, and of its KV cache.
+        rounds, kv_tokens: What it reports of the cost of rounds, and of its KV cache.
         releasable: Whether it reports that it can release memory; `released`: what is released now; `release_error` is
             raised instead, while set.
         training: Whether it reports that its device trains.
@@ -102,7 +102,7 @@ class FakeWorker(ReceivingWorker):
         self.updates: list[PolicyVersion] = []
         self.reticent = self.silent = False
         self.training = False
-        self.rounds, self.kv_room = NO_ROUNDS, 0
+        self.rounds, self.kv_tokens = NO_ROUNDS, 0
         self.releasable = False
         self.released: set[str] = set()
         self.release_error: TltError | None = None
@@ -276,7 +276,7 @@ class FakeWorker(ReceivingWorker):
             receiving=self.receiving,
             finds_stop_strings=self.decode is not None,
             returns_routed_experts=self.routes,
-            kv_room=self.kv_room,
+            kv_tokens=self.kv_tokens,
             releasable=self.releasable,
             released=bool(self.released),
         )

@@ -1,4 +1,4 @@
-"""Calls with any bytes as messages, and the judgement of their outcome."""
+"""Calls with any bytes as messages, and the judgment of their outcome."""
 
 import asyncio
 from collections.abc import AsyncIterator

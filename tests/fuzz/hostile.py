@@ -1,4 +1,4 @@
-"""Values that programs get wrong, and neighbours of valid bytes."""
+"""Values that programs get wrong, and neighbors of valid bytes."""
 
 import math
 from collections.abc import Sequence

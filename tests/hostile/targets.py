@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.fakes.chat_model import write_chat_model
 from tests.hostile.case import SECRETS, At
+from tlt_common.processes.children import ended_after_block
 
 START_S = 60.0
 RESTING_MS = 20.0
@@ -151,15 +152,5 @@ def _process(*command: str, **options: object) -> Iterator[subprocess.Popen[byte
     """Run a process within the block; what it prints can be read, unless `options` say otherwise."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE} | options
     running: subprocess.Popen[bytes] = subprocess.Popen(command, **streams)  # type: ignore[call-overload]
-    try:
+    with running, ended_after_block(running, START_S):
         yield running
-    finally:
-        running.terminate()
-        try:
-            running.wait(START_S)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
-        for stream in (running.stdin, running.stdout):
-            if stream is not None:
-                stream.close()

@@ -17,7 +17,7 @@ DESCRIPTORS = 1024
 """The usual soft limit; here it is also the hard one, so that nothing can be raised."""
 CROWD = 1200
 UNREAD = b"x" * 60_000
-UNAUTHORISED = b"POST /api/v1/fleet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n" + UNREAD
+UNAUTHORIZED = b"POST /api/v1/fleet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n" + UNREAD
 ROUNDS, EACH = 8, 200
 """Connections one after the other: those of the first half fill what is kept anyway."""
 GROWTH_MIB = 20.0
@@ -110,7 +110,7 @@ def grown(running: Mapping[At, Target]) -> float:
     with ExitStack() as held:
         for _ in range(EACH):
             connection = held.enter_context(socket.create_connection((host, int(port)), timeout=SOON_S))
-            connection.send(UNAUTHORISED)
+            connection.send(UNAUTHORIZED)
             assert b" 405 " in connection.recv(65536)
         time.sleep(1.2)  # the heap is settled every second
     time.sleep(1.2)

@@ -64,7 +64,7 @@ def _decide(
 
 
 def filtered_twice(logits_MV: Logits, temperature: float, top_k: int, top_p: float) -> Masses:
-    """Top-k, normalised, then top-p of the result: SGLang's own order in verification."""
+    """Top-k, normalized, then top-p of the result: SGLang's own order in verification."""
     scaled_MV = np.exp((logits_MV - logits_MV.max(-1, keepdims=True)) / temperature)
     order_MV = np.argsort(-scaled_MV, axis=-1)
     kept_MV = np.take_along_axis(scaled_MV, order_MV, -1)[:, :top_k]

@@ -48,7 +48,7 @@ def exact(logits: list[Logits], sampling: SamplingParams) -> dict[str, Masses]:
 
 def filtered(logits_MV: Logits, sampling: SamplingParams) -> Masses:
     """
-    Return the softmax at the temperature, filtered by top-k, top-p and min-p and normalised: rows [M, V].
+    Return the softmax at the temperature, filtered by top-k, top-p and min-p and normalized: rows [M, V].
 
     All three apply to the unfiltered masses: a token is kept if it is among the k most probable, if the mass of those
     before it does not exceed p, and if it has at least min-p of the largest.
@@ -71,7 +71,7 @@ def places(masses_TV: Masses, tokens_T: npt.NDArray[np.int64], seed: int) -> Mas
     """
     Return each token's place in its cumulative distribution, most probable token first; uniform on [0, 1) if exact.
 
-    The randomised probability integral transform. It compares tokens of any context together, however long the
+    The randomized probability integral transform. It compares tokens of any context together, however long the
     response; a bias towards or against probable tokens shows at the ends of the interval. A token without mass has
     place 1.
     """

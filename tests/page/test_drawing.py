@@ -1,4 +1,4 @@
-"""The renderer, on its own: states are told by colour and by pattern, in light and dark."""
+"""The renderer, on its own: states are told by color and by pattern, in light and dark."""
 
 import re
 from itertools import combinations
@@ -87,8 +87,8 @@ def variables(dark: bool) -> dict[str, str]:
 def contrast(one: str, other: str) -> float:
     """WCAG 2.2, relative luminance."""
 
-    def luminance(colour: str) -> float:
-        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    def luminance(color: str) -> float:
+        channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -104,7 +104,7 @@ def test_text_can_be_read(dark: bool, text: str, ground: str) -> None:
     assert contrast(found[text], found[ground]) >= 4.5
 
 
-def test_states_have_the_colours_of_the_report() -> None:
+def test_states_have_the_colors_of_the_report() -> None:
     found = variables(dark=False)
     for state in WorkerState:
         assert found[state.value] == STATES[state.value], state

@@ -9,7 +9,7 @@ from countdown.report import write_report
 from tests.page.conftest import tab_in
 from tests.unit.countdown.test_report import Story
 
-COLOURS = """[...document.querySelectorAll("canvas.timeline")].map((canvas) => {
+COLORS = """[...document.querySelectorAll("canvas.timeline")].map((canvas) => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     return new Set(new Uint32Array(data.buffer)).size;
 })"""
@@ -21,8 +21,8 @@ def test_timelines_are_drawn_without_a_network(browser: Browser, tmp_path: Path,
     with browser.new_context(offline=True, device_scale_factor=scale) as context:
         tab = tab_in(context)
         tab.page.goto(report.as_uri())
-        colours = tab.page.evaluate(COLOURS)
-        assert len(colours) == 3
-        assert min(colours) > 5  # states with their patterns, and letters
+        colors = tab.page.evaluate(COLORS)
+        assert len(colors) == 3
+        assert min(colors) > 5  # states with their patterns, and letters
         assert tab.troubles == []
         assert [url for url in tab.requested if url != report.as_uri()] == []

@@ -136,7 +136,7 @@ async def test_turns_of_a_conversation_find_the_earlier_ones_cached(http: httpx.
         assert greedy_gap(next_logits(model, ids, generated), generated) <= TIE
         cached = found["usage"]["prompt_tokens_details"]["cached_tokens"]
         assert cached >= known, f"turn {len(messages) // 2 + 1}"
-        known = len(ids) - 1  # of the response, text that is tokenised again may differ
+        known = len(ids) - 1  # of the response, text that is tokenized again may differ
         messages.append({"role": "assistant", "content": choice["message"]["content"]})
 
 

@@ -9,11 +9,79 @@ pause of the process), at pace 1 (`MachinePace`), and kept until there are new r
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final
 
-from tlt_common.bandit.owed import Owed
+from tlt_common.bandit.pace import differs
 from tlt_common.bandit.reward import TRIAL_ROUNDS
-from tlt_common.bandit.round_times import RoundTimes
+from tlt_common.bandit.window import MedianWindow
 from tlt_common.domain.arm import OFF, Arm, ArmWindow
+
+TIMES_WINDOW: Final = 16
+"""Rounds remembered, at most. Fewer than of what they accept, since a round's time varies by a tenth of itself only."""
+
+
+class RoundTimes:
+    """
+    Round time of an arm at one bucket: the median of recent times, robust to a pause. `TRIAL_ROUNDS` contradicting
+    times in a row replace it.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._capacity = min(window, TIMES_WINDOW)
+        self._window = MedianWindow(self._capacity)
+        self._contradicting: list[float] = []
+
+    @property
+    def seconds(self) -> float | None:
+        """The median time; None if it has not been measured often enough."""
+        return self._window.median() if len(self._window) >= TRIAL_ROUNDS else None
+
+    def add(self, seconds: float) -> None:
+        """Add the time of a round."""
+        self._window.add(seconds)
+        known = self.seconds
+        if known is None or not differs(seconds, known):
+            self._contradicting.clear()
+            return
+        if self._contradicting and (seconds > known) != (self._contradicting[-1] > known):
+            self._contradicting.clear()
+        self._contradicting.append(seconds)
+        if len(self._contradicting) == TRIAL_ROUNDS:
+            self._window = MedianWindow(self._capacity)
+            for each in self._contradicting:
+                self._window.add(each)
+            self._contradicting.clear()
+
+
+class Owed:
+    """
+    Time that an arm owes at one bucket. As robust to a pause of the process as the median of round times.
+
+    After rounds with found drafts, the drafter must catch up before it drafts again. The arm that found the drafts owes
+    that time: otherwise its rounds look cheap and the drafter's expensive, the more so the more often they alternate.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._rounds = 0
+        self._share = 0.0
+        """Share of the last rounds that another arm's round paid for."""
+        self._paid_s = MedianWindow(window)
+
+    def ran(self) -> None:
+        """Record a round of the arm."""
+        self._rounds = min(self._rounds + 1, self._window)
+        self._share *= 1.0 - 1.0 / self._rounds
+
+    def paid(self, elapsed_s: float) -> None:
+        """Record the extra time of another arm's round that was caused by the round before it."""
+        self._share = min(1.0, self._share + 1.0 / max(1, self._rounds))
+        self._paid_s.add(elapsed_s)
+
+    @property
+    def mean_s(self) -> float:
+        """Seconds owed per round."""
+        return self._share * max(0.0, self._paid_s.median()) if len(self._paid_s) else 0.0
 
 
 class ArmTrack:

@@ -1,8 +1,8 @@
 """Batches of responses, continued after interruptions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -74,10 +74,12 @@ class ResumedBatch:
         require_samples(self._prompts, self._samples)
         total = len(self._prompts) * self._samples
         started_s = asyncio.get_running_loop().time()
-        count = 0
-        async with aclosing(self._responses(total)) as responses:
-            async for (prompt_index, sample_index), chunk in responses:
-                count += 1
+        async with self._running():
+            for count in range(1, total + 1):
+                outcome = await self._outcomes.get()
+                if isinstance(outcome, TltError):
+                    raise outcome
+                (prompt_index, sample_index), chunk = outcome
                 yield Sample(
                     prompt_index=prompt_index,
                     sample_index=sample_index,
@@ -87,23 +89,20 @@ class ResumedBatch:
                     elapsed_s=asyncio.get_running_loop().time() - started_s,
                 )
 
-    async def _responses(self, total: int) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
-        failure: TltError | None = None
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        """Make calls for all samples within the block; those that have not finished at its end are cancelled."""
+        failure: GeneratorExit | TltError | None = None
         async with asyncio.TaskGroup() as group:
             try:
                 self._start(group, self._all())
-                for _ in range(total):
-                    outcome = await self._outcomes.get()
-                    if isinstance(outcome, TltError):
-                        failure = outcome
-                        break
-                    yield outcome
-            except GeneratorExit:
-                return  # raising it through the task group would wrap it in an ExceptionGroup
+                yield
+            except (GeneratorExit, TltError) as error:
+                failure = error  # raising it through the task group would wrap it in an ExceptionGroup
             finally:
                 for call in self._calls:
                     call.cancel()
-        if failure:
+        if failure is not None:
             raise failure
 
     def _all(self) -> _Samples:

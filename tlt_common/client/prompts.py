@@ -23,6 +23,10 @@ def new_prompt(
     policy_version: int | None,
     max_staleness: int | None = None,
     session_id: str = "",
+    *,
+    prefix_ids: Sequence[int] = (),
+    begun_version: int | None = None,
+    routed_experts_start: int | None = None,
 ) -> Prompt:
     """Return a prompt, with a new id if none is given."""
     return Prompt(
@@ -34,4 +38,7 @@ def new_prompt(
         policy_version=None if policy_version is None else PolicyVersion(policy_version),
         max_staleness=max_staleness,
         session_id=session_id,
+        prefix_token_ids=tuple(prefix_ids),
+        begun_version=None if begun_version is None else PolicyVersion(begun_version),
+        routed_experts_start=routed_experts_start,
     )

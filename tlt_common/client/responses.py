@@ -1,7 +1,6 @@
 """One response, continued after interruptions."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
@@ -24,10 +23,11 @@ async def response(gateways: Gateways, prompt: Prompt, patience: Patience) -> As
     while transcript.finish_reason is None:
         stub = gateways.stub
         try:
-            async with aclosing(_attempt(stub, transcript.rest(), patience)) as chunks:
-                async for chunk in chunks:
+            request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(transcript.rest()))
+            async with received(stub.Generate(request, timeout=patience.left_s)) as messages:
+                async for message in messages:
                     patience.progressed()
-                    yield transcript.add(chunk)
+                    yield transcript.add(wire.chunk_from_pb(message.chunk))
             if transcript.finish_reason is None:
                 raise UnavailableError("the gateway ended the stream before the response was complete")
         except TltError as error:
@@ -37,11 +37,3 @@ async def response(gateways: Gateways, prompt: Prompt, patience: Patience) -> As
                 transcript.move(died=False)
     if not transcript.closed:
         yield transcript.end(transcript.finish_reason)
-
-
-async def _attempt(stub: wire.AsyncStub, prompt: Prompt, patience: Patience) -> AsyncGenerator[TokenChunk, None]:
-    request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
-    call = stub.Generate(request, timeout=patience.left_s)
-    async with received(call) as messages:
-        async for message in messages:
-            yield wire.chunk_from_pb(message.chunk)

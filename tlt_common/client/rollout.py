@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -19,7 +18,6 @@ from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights, publish
 from tlt_common.domain.batch import Batch, Sample
 from tlt_common.domain.bounds import MAX_ABORTED
-from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.prompt import SamplingParams, Speculation
@@ -152,12 +150,14 @@ class Client:
                 experts and `engine.return_routed_experts` on the workers.
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
-        prompt = replace(
-            new_prompt(
-                prompt_ids, sampling, request_id, speculation, capture, policy_version, max_staleness, session_id
-            ),
-            prefix_token_ids=tuple(prefix_ids),
-            begun_version=None if begun_version is None else PolicyVersion(begun_version),
+        options = speculation, capture, policy_version, max_staleness, session_id
+        prompt = new_prompt(
+            prompt_ids,
+            sampling,
+            request_id,
+            *options,
+            prefix_ids=prefix_ids,
+            begun_version=begun_version,
             routed_experts_start=routed_experts_start,
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
@@ -215,8 +215,12 @@ class Client:
         unnamed = [""] * len(prompts)
         options = speculation, capture, policy_version, max_staleness
         requests = [
-            replace(
-                new_prompt(ids, shifted(sampling, at * samples), name, *options, session_id=session),
+            new_prompt(
+                ids,
+                shifted(sampling, at * samples),
+                name,
+                *options,
+                session_id=session,
                 routed_experts_start=routed_experts_start,
             )
             for at, (ids, name, session) in enumerate(

@@ -59,9 +59,7 @@ def resolve(
         if variable.startswith(prefix):
             _put(values, variable.removeprefix(prefix).lower().split("__"), text, model, f"${variable}")
     for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: accepted: key=value", field=key)
+        key, text = pair_of(setting)
         _refuse_password(key, text, model, name)
         _put(values, key.split("."), text, model, f"--set {key}")
     _refuse_nul(values, name)
@@ -69,6 +67,19 @@ def resolve(
         return model.model_validate(values)
     except ValidationError as error:
         raise _explained(error, model, name) from error
+
+
+def pair_of(setting: str) -> tuple[str, str]:
+    """
+    Split an option of `--set` into key and text.
+
+    Raises:
+        ConfigError: It is not of the form key=value.
+    """
+    key, equals, text = setting.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {setting}: accepted: key=value", field=key)
+    return key, text
 
 
 def _refuse_nul(value: object, key: str) -> None:

@@ -35,6 +35,8 @@ class Batch:
     """The samples to generate; empty means all, from the start."""
     stream_tokens: bool = False
     """Whether to send tokens as they are generated instead of finished samples."""
+    keeps_responses: bool = False
+    """Whether workers keep the responses to prompts with an id if the gateway is lost, for a repetition of the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from tlt_common.domain.bounds import (
     INT32_MAX,
@@ -41,7 +42,7 @@ class LogprobKind(StrEnum):
     RAW = "raw"
     """log_softmax(logits), at temperature 1."""
     TRUNCATED = "truncated"
-    """The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalised; 0 if greedy."""
+    """The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalized; 0 if greedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +180,17 @@ class Prompt:
         context_length: int,
         finds_stop_strings: bool = False,
         returns_routed_experts: bool = False,
+        **fields: Any,
     ) -> "Prompt":
         """
         Validate the prompt for a model and fill in max_new_tokens.
+
+        Args:
+            vocab_size: Size of the model's vocabulary.
+            context_length: Tokens of prompt and response together.
+            finds_stop_strings: Whether the engines detect stop strings.
+            returns_routed_experts: Whether the engines return routed experts.
+            fields: Further fields to set, in the same copy.
 
         Raises:
             InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or requests stop strings or
@@ -209,14 +218,16 @@ class Prompt:
                 f"{len(self.token_ids)} tokens, since the context holds {context_length}",
                 field="sampling.max_new_tokens",
             )
-        limit = requested or room
+        limit = room if requested is None else requested
         if self.sampling.min_new_tokens > limit:
             raise InvalidRequestError(
                 f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; the maximum is {limit}, the limit "
                 "of new tokens",
                 field="sampling.min_new_tokens",
             )
-        prompt = replace(self, sampling=replace(self.sampling, max_new_tokens=limit))
+        if requested is None:
+            fields["sampling"] = replace(self.sampling, max_new_tokens=limit)
+        prompt = replace(self, **fields) if fields else self
         prompt.require_prefix(vocab_size=vocab_size)
         return prompt
 

@@ -3,8 +3,11 @@
 import asyncio
 import os
 import signal
-from contextlib import suppress
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 def failure_of(socket: Path) -> Path:
@@ -34,3 +37,17 @@ async def end(process: asyncio.subprocess.Process, within_s: float) -> bool:
         await process.wait()
         return False
     return True
+
+
+@contextmanager
+def ended_after_block(process: "subprocess.Popen[Any]", within_s: float) -> Iterator[None]:
+    """At the end of the block, send SIGTERM and wait for the process, which asyncio does not watch, as `end` does."""
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -69,21 +69,21 @@ def run_app(
     """
     with exposed(config):
         try:
-            asyncio.run(_until_signalled(main, leave))
+            asyncio.run(_until_signaled(main, leave))
         except BaseExceptionGroup as group:
             raise _first(group) from group
 
 
-async def _until_signalled(main: Callable[[], Awaitable[None]], leave: Callable[[], Awaitable[object]] | None) -> None:
-    signalled, loop = asyncio.Event(), asyncio.get_running_loop()
+async def _until_signaled(main: Callable[[], Awaitable[None]], leave: Callable[[], Awaitable[object]] | None) -> None:
+    signaled, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(descriptors.exhaustion_logged(loop.time))
     task = asyncio.ensure_future(main())
-    leaving = asyncio.ensure_future(_leave(signalled, leave, task))
+    leaving = asyncio.ensure_future(_leave(signaled, leave, task))
 
     def note() -> None:
-        if leave is None or signalled.is_set():
+        if leave is None or signaled.is_set():
             task.cancel()
-        signalled.set()
+        signaled.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, note)
@@ -100,9 +100,9 @@ async def _until_signalled(main: Callable[[], Awaitable[None]], leave: Callable[
 
 
 async def _leave(
-    signalled: asyncio.Event, leave: Callable[[], Awaitable[object]] | None, task: asyncio.Future[None]
+    signaled: asyncio.Event, leave: Callable[[], Awaitable[object]] | None, task: asyncio.Future[None]
 ) -> None:
-    await signalled.wait()
+    await signaled.wait()
     try:
         if leave:
             await leave()

@@ -106,8 +106,10 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
     )
 
 
-def prompt_from_pb(message: pb.Prompt) -> Prompt:
+def prompt_from_pb(message: pb.Prompt, *, owner: str = "", cache_key: str = "", keep_key: str = "") -> Prompt:
     """
+    Decode a prompt. The other fields are set by gateways and never accepted from clients.
+
     Raises:
         InvalidRequestError: A field is out of range, or the kind of speculation is unknown.
     """
@@ -130,6 +132,9 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         session_id=message.session_id,
         cache_salt=message.cache_salt,
         routed_experts_start=message.routed_experts_start if message.HasField("routed_experts_start") else None,
+        owner=owner,
+        cache_key=cache_key,
+        keep_key=keep_key,
     )
 
 

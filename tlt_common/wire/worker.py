@@ -1,34 +1,30 @@
 """tlt.worker.v1: calls from gateways to one worker."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from dataclasses import replace
 from typing import TypeAlias
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStub as Stub
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
+from tlt_common.domain.arm import ArmWindow
+from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.pause import Pause
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
 from tlt_common.domain.response import TokenChunk
-from tlt_common.domain.weights import ReleaseEnd, TensorChunk
+from tlt_common.domain.weights import ReleaseEnd, ServedRelease, TensorChunk
 from tlt_common.errors import BY_REASON, InvalidRequestError, TltError
-from tlt_common.wire.convert import Codec, either
+from tlt_common.wire.convert import Codec, Field, Parts, Unsent, either, pair
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
-from tlt_common.wire.watch import (
-    demand_from_pb,
-    demand_to_pb,
-    demands_from_pb,
-    info_from_pb,
-    info_to_pb,
-    report_from_pb,
-    report_to_pb,
-)
+from tlt_common.wire.rules import named, taken
 from tlt_common.wire.weights import (
     order_and_tensors,
     release_from_pb,
     release_to_pb,
+    source_from_pb,
+    source_to_pb,
     stage_to_pb,
     tensor_from_pb,
     with_tensor,
@@ -115,7 +111,7 @@ def _start_to_pb(prompt: Prompt, traceparent: str = "") -> pb.Start:
 
 
 def _prompt_from_pb(start: pb.Start) -> Prompt:
-    return replace(prompt_from_pb(start.prompt), owner=start.owner, cache_key=start.cache_key, keep_key=start.keep_key)
+    return prompt_from_pb(start.prompt, owner=start.owner, cache_key=start.cache_key, keep_key=start.keep_key)
 
 
 def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure:
@@ -173,3 +169,43 @@ def kept_to_pb(chunk: TokenChunk | None) -> pb.TakeKeptResponse:
 
 def kept_from_pb(message: pb.TakeKeptResponse) -> TokenChunk | None:
     return chunk_from_pb(message.chunk) if message.HasField("chunk") else None
+
+
+def _served(_: str, message: pb.WorkerInfo) -> ServedRelease | None:
+    if not message.HasField("release"):
+        return None
+    return ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message))
+
+
+pair(Pause, pb.Pause, left_s=Field(read=taken(lambda left_s: left_s if left_s > 0 else 0.0)))
+pair(ArmWindow, pb.ArmRounds, median_reward=Unsent(0.0), drafted_tokens=Unsent())
+info_to_pb, info_from_pb = pair(
+    WorkerInfo,
+    pb.WorkerInfo,
+    release=Parts(
+        {
+            "release": lambda info: release_to_pb(info.release.id) if info.release else None,
+            "source": lambda info: source_to_pb(info.release.uri) if info.release else None,
+        },
+        _served,
+    ),
+)
+demand_to_pb, demand_from_pb = pair(
+    WatchDemand,
+    pb.WatchRequest,
+    gateway_id=Field(read=named()),
+    demand=Field(read=taken(lambda count: max(0, count))),
+)
+report_to_pb, report_from_pb = pair(WatchReport, pb.WatchResponse, kept="kept_keys")
+
+
+async def demands_from_pb(messages: AsyncIterator[pb.WatchRequest]) -> AsyncGenerator[WatchDemand, None]:
+    """
+    Decode a stream. A function, since an expression would open the stream before it is read: gRPC warns of one that
+    never is.
+
+    Raises:
+        InvalidRequestError: The gateway's name is too long or not printable.
+    """
+    async for message in messages:
+        yield demand_from_pb(message)

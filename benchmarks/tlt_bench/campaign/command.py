@@ -48,8 +48,8 @@ def _show(report: Report, console: Console) -> None:
         if figure is None:
             table.add_row(name, f"{value:g}", "", "")
             continue
-        colour = "green" if figure.is_met(value, report.size) else "red" if figure.must_hold else "yellow"
-        table.add_row(name, f"[{colour}]{value:g}[/{colour}]", figure.aim(report.size), figure.meaning)
+        color = "green" if figure.is_met(value, report.size) else "red" if figure.must_hold else "yellow"
+        table.add_row(name, f"[{color}]{value:g}[/{color}]", figure.aim(report.size), figure.meaning)
     console.print(table)
     for part, outcome in report.outcomes.items():
         if outcome.skipped:

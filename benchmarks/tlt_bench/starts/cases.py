@@ -83,9 +83,9 @@ CASES = (
         says="it is a MambaForCausalLM of model_type 'mamba'; accepted: a LlamaForCausalLM",
     ),
     Case(
-        name="quantised",
+        name="quantized",
         breaks=stating(quantization_config={"quant_method": "awq", "bits": 4}),
-        says="it is quantised (awq); accepted:",
+        says="it is quantized (awq); accepted:",
     ),
     Case(name="fewer_layers", breaks=stating(num_hidden_layers=1), says="tensors that its config.json has not, first"),
     Case(name="more_layers", breaks=stating(num_hidden_layers=99), says="tensors of its config.json, first"),

@@ -40,15 +40,15 @@ class Evaluation:
         )
 
 
-def summarise(responses: Sequence[Response]) -> Evaluation:
+def summarize(responses: Sequence[Response]) -> Evaluation:
     """
-    Summarise sampled responses.
+    Summarize sampled responses.
 
     Raises:
         ValueError: `responses` is empty.
     """
     if not responses:
-        raise ValueError("no responses to summarise; evaluate at least one problem")
+        raise ValueError("no responses to summarize; evaluate at least one problem")
     lengths = sorted(len(response.ids) for response in responses)
     by_count = {count: [r.is_correct for r in responses if len(r.problem.numbers) == count] for count in COUNTS}
     return Evaluation(
@@ -71,7 +71,7 @@ def evaluate(checkpoint: Path, *, count: int = 384, cap_tokens: int = 1024, seed
     There are few small problems, so most of them occurred in training; an answer still has to be found by guessing.
     """
     model = LlamaForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
-    return summarise(sample(model, draw_problems(count, seed=seed), cap_tokens=cap_tokens, seed=seed))
+    return summarize(sample(model, draw_problems(count, seed=seed), cap_tokens=cap_tokens, seed=seed))
 
 
 def _share(values: Sequence[bool]) -> float:

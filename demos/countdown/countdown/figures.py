@@ -44,7 +44,7 @@ def figures(run: Run) -> dict[str, Figure]:
     return found | _of_on_side(run) | _of_fresh(run.fresh)
 
 
-def utilisation(steps: Sequence[Step]) -> float:
+def utilization(steps: Sequence[Step]) -> float:
     """Return training / all bubbles while lending was enabled: the `on` rollouts and learning."""
     seconds: dict[str, float] = {}
     for step in steps:
@@ -73,7 +73,7 @@ def _of_on_side(run: Run) -> dict[str, Figure]:
         found["accept_length_first"] = _single(warm[0])
         found["accept_length_last"] = _single(warm[-1])
     return found | _over(
-        run.steps, "bubble_utilisation", lambda step: utilisation([step]), total=utilisation(run.steps)
+        run.steps, "bubble_utilisation", lambda step: utilization([step]), total=utilization(run.steps)
     )
 
 

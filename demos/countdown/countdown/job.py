@@ -28,7 +28,7 @@ class Job:
     """Module of the trainer. Called with the rollout endpoint, the coordinator, the directory of the run, the time by
     which its last step should be finished, and the settings as JSON; prints events (`countdown.events`)."""
     prompt_tokens: int
-    """Room for a prompt in addition to the longest response; determines the size of the KV caches."""
+    """Tokens for a prompt in addition to the longest response; determines the size of the KV caches."""
     checkpoint: Callable[[Path], Awaitable[Path]]
     """Returns the directory of the checkpoint to serve; may write it to the directory of the run, which is given."""
     score: Callable[[Path, Fleet], Awaitable[FreshScores | None]] = no_scores

@@ -14,7 +14,7 @@ from countdown.run import Observer, run
 from countdown.settings import chosen
 from tlt_common.errors import ConfigError, TltError
 from tlt_common.journal.files import files_in
-from tlt_local.interrupt import run as run_until_signalled
+from tlt_local.interrupt import run as run_until_signaled
 
 
 def main(*, quick: bool, warm: bool, sampled: bool, out: Path) -> None:
@@ -58,7 +58,7 @@ def recorded(job: Job, out: Path, observer: Observer) -> Run:
             found.append(await run(job, directory, journal, observer))
 
         try:
-            signal_number = run_until_signalled(body)
+            signal_number = run_until_signaled(body)
         except TltError as error:
             _keep_logs(directory, out / "logs")
             typer.echo(f"{job.subject.command}: {error.message}; logs are in {out / 'logs'}", err=True)

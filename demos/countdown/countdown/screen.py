@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from countdown.events import Event, Learning, Progress, Stage, StepDone
-from countdown.figures import utilisation
+from countdown.figures import utilization
 from countdown.job import Job
 from countdown.record import Step
 from countdown.run import Observer
@@ -94,7 +94,7 @@ class Screen(Observer):
 
     def _add(self, event: StepDone) -> None:
         self._steps.append(event.step)
-        row = _row(event.step, utilisation(self._steps))
+        row = _row(event.step, utilization(self._steps))
         self._rows.append(row)
         if not self._console.is_terminal:
             self._console.print("  ".join(f"{name} {value}" for name, value in zip(HEADERS, row, strict=True)))
@@ -134,7 +134,7 @@ def _row(step: Step, used: float) -> tuple[str, ...]:
         f"{on.tail_s:.1f} / {off.tail_s:.1f}" if off else f"{on.tail_s:.1f}",
         f"{on.accept_length:.2f}",
         str(on.drafter_version),
-        # Not the coordinator's utilisation: that includes the off rollouts, during which lending is disabled.
+        # Not the coordinator's utilization: that includes the off rollouts, during which lending is disabled.
         f"{used:.0%}",
     )
 

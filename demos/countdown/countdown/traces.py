@@ -2,7 +2,7 @@
 Training data: reasoning traces and drills, as tokens with one loss weight each.
 
 A trace restates the numbers and the target in every attempt, so nothing has to be remembered beyond one attempt, and it
-states how the result compares with the target before continuing. Drills practise single calculations and comparisons,
+states how the result compares with the target before continuing. Drills practice single calculations and comparisons,
 which are too rare in traces to be learned from them alone.
 """
 

@@ -162,7 +162,7 @@ class NetworkPolicy(Values):
     enabled: bool = True
     """Create NetworkPolicies."""
     trainers: list[Peer] = [Peer(pod_selector=CLIENT, namespace_selector=ANY)]
-    """Peers that may call the gateway; by default pods labelled tlt.dev/client=true, in any namespace."""
+    """Peers that may call the gateway; by default pods labeled tlt.dev/client=true, in any namespace."""
     status_page: list[Peer] = [Peer(pod_selector=CLIENT, namespace_selector=ANY)]
     """Peers that may open the coordinator's page."""
     ingress_controllers: list[Peer] = [Peer(namespace_selector=CONTROLLERS)]

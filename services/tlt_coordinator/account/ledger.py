@@ -33,7 +33,7 @@ _ZEROS = dict.fromkeys(STATES, 0.0)
 """Copied, since to iterate over an enum takes longer than all else that a report costs."""
 
 
-class TimelineRoom:
+class TimelineCapacity:
     """
     Capacity of a fleet's timelines.
 
@@ -56,11 +56,11 @@ class Account:
     Args:
         state: Its initial state.
         now_s: Current time.
-        room: Number of changes it keeps; None for as many as for a single worker.
+        capacity: Number of changes it keeps; None for as many as for a single worker.
     """
 
-    def __init__(self, state: WorkerState, now_s: float, room: TimelineRoom | None = None) -> None:
-        self._room = room or TimelineRoom()
+    def __init__(self, state: WorkerState, now_s: float, capacity: TimelineCapacity | None = None) -> None:
+        self._capacity = capacity or TimelineCapacity()
         self._state = state
         self._since_s = now_s
         self._devices = 1
@@ -97,7 +97,7 @@ class Account:
 
     def timeline(self, count: int | None = None) -> tuple[StateChange, ...]:
         """Return the latest `count` changes, oldest first; None returns all that are kept."""
-        kept = min(len(self._change_times), self._room.changes, TIMELINE_CHANGES if count is None else count)
+        kept = min(len(self._change_times), self._capacity.changes, TIMELINE_CHANGES if count is None else count)
         first = len(self._change_times) - kept
         return tuple(
             StateChange(state=STATES[number], at_unix_s=at_s)
@@ -215,7 +215,7 @@ class Account:
             self._state = state
             self._change_states.append(_NUMBER[state])
             self._change_times.append(now_s)
-            kept = self._room.changes
+            kept = self._capacity.changes
             if len(self._change_times) >= kept + kept // 4:
                 del self._change_states[:-kept], self._change_times[:-kept]
 
@@ -247,7 +247,7 @@ class Ledger:
     def __init__(self, earlier: Mapping[WorkerState, float] | None = None) -> None:
         self._earlier = {**_ZEROS, **(earlier or {})}
         self._accounts: dict[WorkerId, Account] = {}
-        self._room = TimelineRoom()
+        self._capacity = TimelineCapacity()
         self._order: list[WorkerId] = []
         self._sorted: list[WorkerId] = []
         self.since_s: float | None = None
@@ -320,8 +320,8 @@ class Ledger:
         if account is None:
             if self._began_s is None:
                 self._began_s = now_s
-            account = self._accounts[worker_id] = Account(state, now_s, self._room)
-            self._room.share(len(self._accounts))
+            account = self._accounts[worker_id] = Account(state, now_s, self._capacity)
+            self._capacity.share(len(self._accounts))
             self._order.append(worker_id)
             insort(self._sorted, worker_id)
             self.since_s = now_s if self.since_s is None else min(now_s, self.since_s)

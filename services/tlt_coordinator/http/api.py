@@ -1,6 +1,7 @@
 """The API, version 1: the fleet, its workers, steps, lengths and drafters."""
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from math import isfinite
 from typing import Annotated, Any
@@ -28,10 +29,10 @@ from tlt_coordinator.http.answers import (
     row_of,
 )
 from tlt_coordinator.http.query import NoQuery, SpanQuery, WorkersQuery, documented, reading
-from tlt_coordinator.http.reasons import reasons_of
 from tlt_coordinator.http.spans import span_of
+from tlt_coordinator.lending.decision import Standing
 from tlt_coordinator.lengths import counted
-from tlt_coordinator.observer import Observer
+from tlt_coordinator.observer import ObservedWorker, Observer
 
 SCANNED_AT_ONCE = 1024
 """Workers that are looked at in one piece."""
@@ -39,6 +40,23 @@ ROWS_AT_ONCE = 128
 """Rows that are made in one piece: a millisecond."""
 LOADS_AT_ONCE = 256
 """Loads of workers that are added up in one piece."""
+_SENTENCES: Mapping[str, str] = {
+    Standing.DOWN: "It is unreachable.",
+    Standing.EXCLUDED: "An operator excluded it from lending.",
+    Standing.LENDING_OFF: "Lending is off for the whole fleet.",
+    Standing.ROLLOUT: "Requests run on it, and rollouts come first.",
+    Standing.UPDATING: "It loads weights of the policy.",
+    Standing.LENT: "It holds a lease: its devices train the drafter.",
+    Standing.SWITCHING: "Its devices are being returned, or it has not answered its lease yet.",
+    Standing.NO_TRAINER: "It has no spot trainer, or its trainer does not answer.",
+    Standing.RESTING: "Its trainer has nothing to learn, and wants no lease.",
+    Standing.QUEUE: "Requests wait at a gateway, so no worker is lent.",
+    Standing.SETTLING: "It has not been idle for long, or is not expected to be for as long as a lease would cost.",
+    Standing.RESERVED: "It is one of spot.keep_warm idle workers that are kept for new requests.",
+    Standing.ENOUGH: "As many workers train as pay, or as spot.max_trainers allows.",
+    Standing.OFFERED: "It is about to be lent.",
+}
+"""Why a worker is or is not lent."""
 
 
 def answered(answer: BaseModel) -> Response:
@@ -178,3 +196,10 @@ def _state_of(name: str | None) -> WorkerState | None:
 def _tokens(bits: int) -> dict[str, Any]:
     """Return the range of token counts with this many bits."""
     return {"from_tokens": 1 << bits >> 1, "to_tokens": (1 << bits) - 1}
+
+
+def reasons_of(worker: ObservedWorker) -> list[str]:
+    """Return the reasons, the decisive one first."""
+    found = _SENTENCES.get(worker.standing) or f"{worker.standing[:1].upper()}{worker.standing[1:]}."
+    problem = worker.member.status.problem
+    return [found, problem] if problem else [found]

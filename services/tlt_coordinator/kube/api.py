@@ -5,7 +5,7 @@ ApiError                 the call had no effect, or repeating it is harmless
 ├── AwayError            the API server is unreachable, or failed internally
 ├── ConflictError        the object was written in between: read it again
 ├── MissingError         the object does not exist
-└── RefusedError         the role lacks the verb, or the object was rejected; retrying does not help
+└── KubeRefusedError     the role lacks the verb, or the object was rejected; retrying does not help
 
 These errors do not leave the package.
 """
@@ -78,7 +78,7 @@ class EventObject:
 
 class Kube(Protocol):
     """
-    One namespace of an API server. Every method may raise AwayError and RefusedError.
+    One namespace of an API server. Every method may raise AwayError and KubeRefusedError.
 
     Calls have a time limit of a few seconds.
     """

@@ -3,20 +3,18 @@ Determines how many trainers pay off. Pure.
 
 What all trainers of a fleet learn together grows with a small power of their number: they continue from one another's
 drafters, and what two learn on the same responses is largely the same. So the first lease is worth what a trainer
-gains, each further one less, and one that would gain less than counts in the time for which it may train is not
+gains, each further one less, and one that would gain less than `PAY_GAIN` in the time for which it may train is not
 granted.
 """
 
 from math import exp, floor, inf
 
-from tlt_common.domain.fleet import WorkerStatus
+from tlt_common.domain.fleet import PAY_GAIN, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 
 TOGETHER = 0.06
 """Power of the number of trainers with which their gain per second grows: two learn 1.04 times as fast as one, more
 than four no faster (docs/results/services.md)."""
-COUNTS = 0.01
-"""Minimum gain that makes a lease worthwhile, in held-out tokens per round: the trainers' `PAY_GAIN`."""
 LASTING_PASSES = 15.0
 """Passes over the same data after which another one is worth 1/e of the first (Muennighoff et al., Scaling
 Data-Constrained Language Models, 2023, R*)."""
@@ -54,7 +52,7 @@ class Worth:
         if self._mean is None or idle_s is None:
             return inf
         # The gain of n trainers is that of one, times n ** TOGETHER; the n-th adds its derivative, about.
-        worth = self._mean * TOGETHER * idle_s / COUNTS
+        worth = self._mean * TOGETHER * idle_s / PAY_GAIN
         return max(1, floor(float(worth ** (1.0 / (1.0 - TOGETHER)))))
 
 

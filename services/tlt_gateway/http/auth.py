@@ -9,7 +9,7 @@ from fastapi import Request
 from tlt_common.rpc.limits import Limits, Usage
 from tlt_common.rpc.security.access import Access, Caller, Open, caller_name
 from tlt_common.wire.rollout import SERVICE_NAME
-from tlt_gateway.http.bodies.body_room import BodyRoom
+from tlt_gateway.http.bodies.body_budget import BodyBudget
 from tlt_gateway.http.odd_headers import require_known_query, require_no_page, require_single_headers
 
 BODIES = 8
@@ -31,7 +31,7 @@ class HttpAuth:
         self._usage = Usage(limits)
         self._on_loopback = on_loopback
         self.max_bytes = limits.message_bytes
-        self._bodies = BodyRoom(BODIES * limits.message_bytes, retry_after_s=limits.retry_after_s)
+        self._bodies = BodyBudget(BODIES * limits.message_bytes, retry_after_s=limits.retry_after_s)
 
     def permit(
         self,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from typing import Any
 
 from fastapi import Request
@@ -27,11 +27,18 @@ class EventResponse(Response):
 
     The first answer is awaited before anything is sent: until then, an error is answered with its own status. One task
     produces all answers; it is cancelled when the client hangs up.
+
+    Args:
+        answers: The answers.
+        running: Context held while they are produced.
     """
 
-    def __init__(self, answers: AsyncGenerator[Mapping[str, Any], None]) -> None:
+    def __init__(
+        self, answers: AsyncGenerator[Mapping[str, Any], None], *, running: AbstractContextManager[None]
+    ) -> None:
         super().__init__(media_type="text/event-stream")
         self._answers = answers
+        self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """
@@ -45,17 +52,18 @@ class EventResponse(Response):
         async def send_all() -> None:
             nonlocal started
             async with aclosing(self._answers) as answers:
-                first = await anext(answers)
-                started = True
-                await send(HEAD)
-                await _send(send, first)
-                try:
-                    async for answer in answers:
-                        await _send(send, answer)
-                except TltError as error:
-                    await self._send_error(scope, send, error)
-                except Exception as error:  # noqa: BLE001 - the status has been sent, so nobody else can answer it
-                    await self._send_error(scope, send, failed(error, service="Http", method=scope["path"]))
+                with self._running:
+                    first = await anext(answers)
+                    started = True
+                    await send(HEAD)
+                    await _send(send, first)
+                    try:
+                        async for answer in answers:
+                            await _send(send, answer)
+                    except TltError as error:
+                        await self._send_error(scope, send, error)
+                    except Exception as error:  # noqa: BLE001 - the status has been sent, so nobody else can answer it
+                        await self._send_error(scope, send, failed(error, service="Http", method=scope["path"]))
             await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
 
         try:

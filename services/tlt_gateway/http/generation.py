@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TypeVar
 
 from fastapi import Request
 
 from tlt_common.domain.batch import Batch
-from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import AbortedError, TltError
@@ -50,23 +48,9 @@ class HttpGeneration:
         Raises:
             TltError: One failed; the others were aborted.
         """
-        async with aclosing(self._samples(Batch(prompts=prompts, samples_per_prompt=samples))) as answers:
+        async with aclosing(self._samples(prompts, samples, stream_tokens=False)) as answers:
             found = {place: chunk async for place, chunk in answers}
         return [found[place] for place in sorted(found)]
-
-    async def growing(self, prompts: Sequence[Prompt], samples: int) -> AsyncGenerator[tuple[int, TokenChunk], None]:
-        """
-        Yield all tokens of a response so far, with its index, each time it grows.
-
-        Raises:
-            TltError: As for `whole`.
-        """
-        merged: dict[int, MergedChunk] = {}
-        async with aclosing(self.chunks(prompts, samples)) as answers:
-            async for place, chunk in answers:
-                so_far = merged.setdefault(place, MergedChunk())
-                so_far.add(chunk)
-                yield place, so_far.whole()
 
     def chunks(self, prompts: Sequence[Prompt], samples: int) -> AsyncGenerator[tuple[int, TokenChunk], None]:
         """
@@ -75,17 +59,24 @@ class HttpGeneration:
         Raises:
             TltError: As for `whole`.
         """
-        return self._samples(Batch(prompts=prompts, samples_per_prompt=samples, stream_tokens=True))
+        return self._samples(prompts, samples, stream_tokens=True)
 
-    async def _samples(self, batch: Batch) -> AsyncGenerator[tuple[int, TokenChunk], None]:
-        # A caller over HTTP cannot continue a response by itself. One that chose an id may repeat the call under it.
-        prompts = [replace(prompt, keep_key=prompt.request_id) for prompt in batch.prompts]
+    async def _samples(
+        self, prompts: Sequence[Prompt], samples_each: int, *, stream_tokens: bool
+    ) -> AsyncGenerator[tuple[int, TokenChunk], None]:
+        batch = Batch(
+            prompts=prompts,
+            samples_per_prompt=samples_each,
+            stream_tokens=stream_tokens,
+            # A caller over HTTP cannot continue a response by itself, but may repeat the call under its own id.
+            keeps_responses=True,
+        )
         try:
-            async with aclosing(self._batches.run(replace(batch, prompts=prompts))) as samples:
+            async with aclosing(self._batches.run(batch)) as samples:
                 async for sample in samples:
-                    yield sample.prompt_index * batch.samples_per_prompt + sample.sample_index, sample.response
+                    yield sample.prompt_index * samples_each + sample.sample_index, sample.response
         except TltError as error:
-            raise renamed(error, self._names, many=len(batch.prompts) > 1) from None
+            raise renamed(error, self._names, many=len(prompts) > 1) from None
 
 
 async def unless_hung_up(request: Request, work: Awaitable[T]) -> T:

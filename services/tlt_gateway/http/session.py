@@ -1,12 +1,8 @@
 """Session and prefix-cache salt of a call, read from its headers and body."""
 
-from collections.abc import Iterable
-from dataclasses import replace
-
 from fastapi import Request
 
 from tlt_common.domain.bounds import MAX_SESSION_ID, require_name
-from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError
 
 HEADERS = ("X-Session-ID", "X-SMG-Routing-Key")
@@ -26,17 +22,6 @@ def session_of(request: Request) -> str:
     session = names.pop() if names else ""
     require_name(HEADERS[0], session, most=MAX_SESSION_ID)
     return session
-
-
-def in_session(request: Request, prompts: Iterable[Prompt]) -> list[Prompt]:
-    """
-    Return the prompts as turns of the call's session.
-
-    Raises:
-        InvalidRequestError: The headers name two sessions, or a name is too long.
-    """
-    session = session_of(request)
-    return [replace(prompt, session_id=session) for prompt in prompts]
 
 
 def salt_of(cache_salt: str | None, extra_key: str | None = None) -> str:

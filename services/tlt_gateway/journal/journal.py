@@ -149,7 +149,7 @@ class GatewayJournal:
             device=info.device,
             slots=info.max_running,
             context=info.context_length,
-            kv_room=info.kv_room,
+            kv_room=info.kv_tokens,
         )
 
     def _stay(self, stay: RequestStay, request: RunningRequest, outcome: str) -> WorkerStay:
@@ -177,4 +177,4 @@ class GatewayJournal:
 
 
 def _engine(info: WorkerInfo) -> tuple[object, ...]:
-    return info.device, info.max_running, info.context_length, info.kv_room
+    return info.device, info.max_running, info.context_length, info.kv_tokens

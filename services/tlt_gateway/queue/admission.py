@@ -11,8 +11,8 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_gateway.queue.fair_queue import FairQueue
-from tlt_gateway.queue.queue_room import QueueLimits, QueueRoom
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import QueueCapacity, QueueLimits
 
 Slot = TypeVar("Slot")
 
@@ -45,7 +45,7 @@ class Slots(Protocol[Slot]):
         ...
 
     def may_ever_run(self, prompt: Prompt) -> bool:
-        """Whether any present worker would run a request if it had room. True while no worker is present."""
+        """Whether any present worker would run a request if it had a free slot. True while no worker is present."""
         ...
 
     def release(self, slot: Slot) -> None:
@@ -56,9 +56,9 @@ class Slots(Protocol[Slot]):
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiter(Generic[Slot]):
     prompt: Prompt
-    room: Room
+    gate: Gate
     slot: asyncio.Future[Slot | None]
-    """The slot; None if the request's turn came while its room was closed."""
+    """The slot; None if the request's turn came while its gate was closed."""
     aside_since_s: float | None = None
     """Loop time since which no present worker could run it, so that others pass it; None if one could."""
 
@@ -92,8 +92,8 @@ class Admission(Generic[Slot]):
         """What workers served when requests were set aside."""
         self._by_key: dict[tuple[str, RequestId], _Waiter[Slot]] = {}
         self._held = False
-        self.room = QueueRoom(limits, free=lambda: 0 if self._held else slots.free, retry_after_s=retry_after_s)
-        """Room in the queue. A call reserves it before it is validated."""
+        self.capacity = QueueCapacity(limits, free=lambda: 0 if self._held else slots.free, retry_after_s=retry_after_s)
+        """Capacity of the queue. A call reserves its share before it is validated."""
         self.holds = 0
         """Times that requests were held so far."""
 
@@ -120,16 +120,16 @@ class Admission(Generic[Slot]):
         self.pump()
 
     @asynccontextmanager
-    async def slot(self, prompt: Prompt, *, room: Room, first: bool = False) -> AsyncIterator[Slot]:
+    async def slot(self, prompt: Prompt, *, gate: Gate, first: bool = False) -> AsyncIterator[Slot]:
         """
         Hold a slot within the block, after waiting behind the owner's queued requests, or ahead of them if `first` is
         set.
 
-        A request whose turn comes while its room is closed leaves the queue, and enters it again, first, when it opens.
+        A request whose turn comes while its gate is closed leaves the queue, and enters it again, first, when it opens.
 
         Args:
             prompt: The request.
-            room: Whether the request may start.
+            gate: Whether the request may start.
             first: An earlier attempt at the request has waited already.
 
         Raises:
@@ -139,9 +139,9 @@ class Admission(Generic[Slot]):
         """
         arrived_s = asyncio.get_running_loop().time()
         while True:
-            await room.until_open()
+            await gate.until_open()
             slot = None if self._waiters or self._held else self._slots.acquire(prompt)
-            if (slot := slot or await self._wait(prompt, room, first=first)) and not self._held:
+            if (slot := slot or await self._wait(prompt, gate, first=first)) and not self._held:
                 break
             if slot:  # held since it was assigned
                 self._slots.release(slot)
@@ -168,7 +168,7 @@ class Admission(Generic[Slot]):
         self._take_back()
         while self._waiters and not self._held:
             head = self._waiters.head()
-            if not head.room.is_open:
+            if not head.gate.is_open:
                 self._waiters.remove(head)
                 head.slot.set_result(None)
                 continue
@@ -188,9 +188,9 @@ class Admission(Generic[Slot]):
         if self.queued != before:
             self._tell()
 
-    async def _wait(self, prompt: Prompt, room: Room, *, first: bool) -> Slot | None:
+    async def _wait(self, prompt: Prompt, gate: Gate, *, first: bool) -> Slot | None:
         slot = asyncio.get_running_loop().create_future()
-        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, room=room, slot=slot)
+        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, gate=gate, slot=slot)
         if self._waiters or self._held or self._slots.may_ever_run(prompt):
             self._waiters.push(waiter, prompt.owner, first=first)
         else:

@@ -78,7 +78,7 @@ class WorkerSlots:
         return self._pool.version, self.placing.table.versions
 
     def may_ever_run(self, prompt: Prompt) -> bool:
-        """Whether any present worker would run a request if it had room. True while no worker is present."""
+        """Whether any present worker would run a request if it had a free slot. True while no worker is present."""
         if prompt.policy_version is None:
             return True
         versions = self.placing.table.versions

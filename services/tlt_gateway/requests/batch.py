@@ -1,19 +1,18 @@
 """Batches: n samples of each of many prompts, streamed per sample or per token."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from itertools import product
 
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index, require_samples, sample_of
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.rpc.security.access import caller_name
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import Reservation
+from tlt_gateway.queue.queue_capacity import Reservation
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.requests.outbox import Outbox, Place
 from tlt_gateway.workers.pooled_worker import PooledWorker
@@ -37,7 +36,7 @@ class Batches:
         Raises:
             InvalidRequestError: They do not fit; the error names `field`.
         """
-        self._admission.room.require_fit(caller_name.get(), requests=count, tokens=tokens, field=field)
+        self._admission.capacity.require_fit(caller_name.get(), requests=count, tokens=tokens, field=field)
 
     async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
         """
@@ -49,7 +48,7 @@ class Batches:
             TltError: A sample failed; the others were aborted.
         """
         require_samples(batch.prompts, batch.samples_per_prompt)
-        with self._admission.room.reserved(
+        with self._admission.capacity.reserved(
             caller_name.get(),
             requests=len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt,
             tokens=tokens_of(batch),
@@ -58,7 +57,10 @@ class Batches:
             samples = await self._checked_samples(batch)
             started_s = asyncio.get_running_loop().time()
             count, outbox = 0, Outbox(stream_tokens=batch.stream_tokens)
-            async with aclosing(self._chunks(samples, outbox, reservation)) as chunks:
+            async with (
+                self._running(samples, outbox, reservation),
+                aclosing(outbox.chunks(len(samples))) as chunks,
+            ):
                 async for (prompt_index, sample_index), chunk in chunks:
                     count += chunk.finish_reason is not None
                     yield Sample(
@@ -74,7 +76,10 @@ class Batches:
         """Return the prompt of each sample."""
         checked = list[Prompt]()
         for index, prompt in enumerate(batch.prompts):
-            checked.append(await self._checked(index, prompt))
+            try:
+                checked.append(await self._dispatch.checked(prompt, keeps_response=batch.keeps_responses))
+            except InvalidRequestError as error:
+                raise at_index(error, index) from None
             await let_others_run(index)
         _require_distinct(checked)
         samples: dict[Place, Prompt] = {}
@@ -98,10 +103,12 @@ class Batches:
             await let_others_run(place)
         return samples
 
-    async def _chunks(
+    @asynccontextmanager
+    async def _running(
         self, samples: dict[Place, Prompt], outbox: Outbox, reservation: Reservation
-    ) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
-        """Run all samples and yield their chunks."""
+    ) -> AsyncIterator[None]:
+        """Run all samples within the block; those that have not finished at its end are aborted."""
+        failure: GeneratorExit | TltError | None = None
         async with asyncio.TaskGroup() as group:
             tasks = list[asyncio.Task[None]]()
 
@@ -112,33 +119,22 @@ class Batches:
 
             starting = group.create_task(start())
             try:
-                async with aclosing(outbox.chunks(len(samples))) as chunks:
-                    async for item in chunks:
-                        yield item
-            except GeneratorExit:
-                return  # raising it through the task group would wrap it in an ExceptionGroup
-            except TltError as error:
-                failure = error
-            else:
-                return
+                yield
+            except (GeneratorExit, TltError) as error:
+                failure = error  # raising it through the task group would wrap it in an ExceptionGroup
             finally:
                 for task in (starting, *tasks):
                     task.cancel()
-        raise failure
+        if failure is not None:
+            raise failure
 
     async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox, reservation: Reservation) -> None:
         try:
-            async with aclosing(self._dispatch.stream(prompt, outbox.room, reservation)) as chunks:
+            async with aclosing(self._dispatch.stream(prompt, outbox.gate, reservation)) as chunks:
                 async for chunk in chunks:
                     outbox.put(place, chunk)
         except TltError as error:
             outbox.fail(error)
-
-    async def _checked(self, index: int, prompt: Prompt) -> Prompt:
-        try:
-            return await self._dispatch.checked(prompt)
-        except InvalidRequestError as error:
-            raise at_index(error, index) from None
 
 
 async def let_others_run(count: int) -> None:

@@ -1,8 +1,8 @@
 """The life of a request: validate, assign to a worker, stream, move if the worker is lost, end."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from hashlib import sha256
 
@@ -24,8 +24,8 @@ from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import Reservation
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import Reservation
 from tlt_gateway.requests.keeping import keep_key, taken
 from tlt_gateway.requests.other_gateways import learn_of
 from tlt_gateway.requests.request_metrics import RequestMetrics
@@ -88,9 +88,13 @@ class Dispatch:
         """
         return (await self._pool.model(self._worker_wait_s)).vocab_size
 
-    async def checked(self, prompt: Prompt) -> Prompt:
+    async def checked(self, prompt: Prompt, *, keeps_response: bool = False) -> Prompt:
         """
         Validate a prompt against the model; give it its owner and, if it has none, a request id.
+
+        Args:
+            prompt: The prompt, as decoded.
+            keeps_response: Whether workers keep the response if this gateway is lost and the caller chose the id.
 
         Raises:
             InvalidRequestError: The prompt does not fit the model, or its id is too long.
@@ -100,32 +104,29 @@ class Dispatch:
         model = await self._pool.model(self._worker_wait_s)
         if prompt.policy_version is not None and prompt.policy_version > self._pool.version:
             await learn_of(prompt.policy_version, self._pool, within_s=VERSION_S)
-        finds = bool(prompt.sampling.stop) and self._pool.finds_stop_strings
-        prompt = prompt.for_model(
+        owner = caller_name.get()
+        return prompt.for_model(
             vocab_size=model.vocab_size,
             context_length=model.context_length,
-            finds_stop_strings=finds,
+            finds_stop_strings=bool(prompt.sampling.stop) and self._pool.finds_stop_strings,
             returns_routed_experts=prompt.routed_experts_start is not None and self._pool.returns_routed_experts,
-        )
-        owner = caller_name.get()
-        return replace(
-            prompt,
             request_id=prompt.request_id or new_request_id(),
             owner=owner,
             cache_key=cache_key(prompt.cache_salt, owner="" if self._share_cache else owner),
+            keep_key=prompt.request_id if keeps_response else "",
         )
 
-    def stream(
-        self, prompt: Prompt, room: Room | None = None, reservation: Reservation | None = None
+    async def stream(
+        self, prompt: Prompt, gate: Gate | None = None, reservation: Reservation | None = None
     ) -> AsyncGenerator[TokenChunk, None]:
         """
-        Generate the response to a validated prompt, once `room` is open. Closing the iterator aborts the request.
+        Generate the response to a validated prompt, once `gate` is open. Closing the iterator aborts the request.
 
         After an abort the stream ends with FinishReason.ABORT.
 
         Args:
             prompt: The prompt, as `checked` returned it.
-            room: Flow control of the caller.
+            gate: Flow control of the caller.
             reservation: Its place in the queue.
 
         Raises:
@@ -139,66 +140,64 @@ class Dispatch:
             keeps = prompt.routed_experts_start is None
             prompt = replace(prompt, keep_key=keep_key(prompt) if keeps else "")
         hold = self._admission.holds if self._admission.held else None
-        request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation, hold=hold)
-        return self._counted(request)
-
-    async def _counted(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
-        """Register the request, stream it to completion, and remove it."""
-        with self._requests.entered(request):
-            outcome, measured = "failed", RequestMetrics(request.transcript.prompt)
+        transcript = Transcript(prompt)
+        request = RunningRequest(transcript=transcript, gate=gate or Gate(), reservation=reservation, hold=hold)
+        with self._recorded(request) as measured:
             try:
-                async with aclosing(self._moving(request)) as chunks:
-                    async for chunk in chunks:
-                        measured.chunk(chunk)
-                        yield chunk
-                outcome = "finished"
+                if prompt.keep_key and (kept := await taken(prompt, self._pool.workers)):
+                    yield measured.chunk(transcript.add(kept))
+                    transcript.move(died=False)
+                while transcript.finish_reason is None:
+                    self._require_wanted(request)
+                    async with self._attempt(request) as response, aclosing(response.chunks()) as chunks:
+                        async for received in chunks:
+                            chunk = request.received(received)
+                            fresh = transcript.fresh(chunk)
+                            yield measured.chunk(transcript.add(fresh))
+                            if fresh is not chunk:
+                                raise _stale(request)
+                            if transcript.finish_reason is None:
+                                self._require_wanted(request)
+                if not transcript.closed:
+                    yield measured.chunk(transcript.end(transcript.finish_reason))
                 measured.finished()
             except AbortedError:
-                outcome = (request.ending or Ending.ABORTED).value
+                measured.outcome = (request.ending or Ending.ABORTED).value
                 if request.ending is Ending.DRAINED:
                     raise DrainingError("this gateway is shutting down and no longer waits for the response") from None
-                yield request.transcript.end(FinishReason.ABORT)
+                yield transcript.end(FinishReason.ABORT)
+
+    @contextmanager
+    def _recorded(self, request: RunningRequest) -> Iterator[RequestMetrics]:
+        """Register a request within the block, and record how it ended."""
+        with self._requests.entered(request):
+            measured = RequestMetrics(request.transcript.prompt)
+            try:
+                yield measured
             except (GeneratorExit, asyncio.CancelledError):
-                outcome = "hung_up"
+                if measured.outcome == "failed":
+                    measured.outcome = "hung_up"
                 raise
             finally:
-                metrics.GATEWAY_REQUESTS.labels(outcome=outcome).inc()
-                self._over(request, measured, outcome)
+                metrics.GATEWAY_REQUESTS.labels(outcome=measured.outcome).inc()
+                self._over(request, measured, measured.outcome)
 
-    async def _moving(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
-        """Stream from one worker after another until the response is complete."""
+    @asynccontextmanager
+    async def _attempt(self, request: RunningRequest) -> AsyncIterator[ResponseStream]:
+        """Wait for a worker and run the request on it within the block, which ends early if another is to continue."""
         transcript = request.transcript
-        if transcript.prompt.keep_key and (chunk := await taken(transcript.prompt, self._pool.workers)):
-            yield transcript.add(chunk)
-            transcript.move(died=False)
-        while transcript.finish_reason is None:
-            self._require_wanted(request)
-            async with self._admission.slot(
-                transcript.rest(),
-                room=request.room,
-                first=request.waits_first,
-            ) as worker:
-                try:
-                    with self._running_on(worker, request) as response:
-                        async with aclosing(response.chunks()) as chunks:
-                            async for received in chunks:
-                                chunk = request.received(received)
-                                fresh = transcript.fresh(chunk)
-                                yield transcript.add(fresh)
-                                if fresh is not chunk:
-                                    raise _stale(request)
-                                if transcript.finish_reason is None:
-                                    self._require_wanted(request)
-                    if request.stage is RequestStage.MOVED:
-                        self._handed_over(transcript, worker)
-                except DrainingError:  # nothing was generated: queue the request again, ahead of others
-                    self._pool.refused(worker)
-                except StaleVersionError:  # an update through another gateway that is not known here yet
-                    await self._pool.refresh(VERSION_S)
-                except (UnavailableError, EngineError) as error:
-                    self._move(transcript, worker, error)
-        if not transcript.closed:
-            yield transcript.end(transcript.finish_reason)
+        async with self._admission.slot(transcript.rest(), gate=request.gate, first=request.waits_first) as worker:
+            try:
+                with self._running_on(worker, request) as response:
+                    yield response
+                if request.stage is RequestStage.MOVED:
+                    self._handed_over(transcript, worker)
+            except DrainingError:  # nothing was generated: queue the request again, ahead of others
+                self._pool.refused(worker)
+            except StaleVersionError:  # an update through another gateway that is not known here yet
+                await self._pool.refresh(VERSION_S)
+            except (UnavailableError, EngineError) as error:
+                self._move(transcript, worker, error)
 
     @contextmanager
     def _running_on(self, worker: PooledWorker, request: RunningRequest) -> Iterator[ResponseStream]:

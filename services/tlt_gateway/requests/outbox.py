@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
 
 FLUSH_S = 0.25
 """Seconds for which the tokens of unfinished samples are merged: less to send, and little to repeat after a break."""
@@ -33,7 +33,7 @@ class Outbox:
         self._held_tokens = 0
         self._failure: TltError | None = None
         self._due = asyncio.Event()
-        self.room = Room()
+        self.gate = Gate()
         """Closed while the caller is too far behind for another sample to start."""
 
     def put(self, place: Place, chunk: TokenChunk) -> None:
@@ -87,4 +87,4 @@ class Outbox:
 
     def _hold(self, tokens: int) -> None:
         self._held_tokens += tokens
-        self.room.set(is_open=self._held_tokens <= MAX_HELD_TOKENS)
+        self.gate.set(is_open=self._held_tokens <= MAX_HELD_TOKENS)

@@ -6,8 +6,8 @@ from enum import StrEnum
 from tlt_common.domain.ids import DrafterVersion, RequestId, WorkerId
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
-from tlt_gateway.queue.queue_room import Reservation
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import Reservation
 from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.response_stream import ResponseStream
 
@@ -59,7 +59,7 @@ class RunningRequest:
     """A queued or running request."""
 
     transcript: Transcript
-    room: Room
+    gate: Gate
     reservation: Reservation | None = None
     """Its reservation in the queue until it starts; None if it needs none."""
     hold: int | None = None

@@ -31,7 +31,7 @@ class Candidate:
     assigned: int
     """Requests of this gateway running on the worker."""
     foreign: int = 0
-    """Requests of other gateways, as last reported. They count towards `load` only: `slots` leaves room for them."""
+    """Requests of other gateways, as last reported. They count towards `load` only: `slots` leaves slots for them."""
     training: bool = False
     losses: int = 0
     """Number of times it was lost. Its earlier cache may be gone."""
@@ -47,7 +47,7 @@ class Candidate:
         return max(0, self.slots - self.assigned)
 
     @property
-    def has_room(self) -> bool:
+    def has_free_slot(self) -> bool:
         """Whether one more request would run immediately instead of waiting in the engine."""
         return self.assigned < self.slots
 
@@ -148,7 +148,7 @@ class RoutingTable:
         affinity_tokens: int = 1,
     ) -> Candidate | None:
         """
-        Return a worker with room that has the prompt cached, otherwise the least loaded one, or None if all are full.
+        Return a worker with a free slot that has the prompt cached, else the least loaded one, or None if all are full.
 
         Cached tokens save prefill, but each additional request slows down the others on the worker. A worker may
         therefore run one more request than the least loaded one per `affinity_tokens` that it has cached. Cached tokens
@@ -167,7 +167,7 @@ class RoutingTable:
         found = [
             one
             for one in holders
-            if one.has_room
+            if one.has_free_slot
             and version in {None, one.policy_version}
             and one.training <= least.training
             and (one.load - least_load) * one.max_running * affinity_tokens <= cached[one.worker_id]
@@ -188,8 +188,8 @@ class RoutingTable:
         orders.workers.add(one.worker_id)
         spilled = one.training or one.load > self._spill_load
         rank = one.load + SPILLED if spilled else one.load
-        orders.least.put((rank, one.training, one.worker_id) if one.has_room else None, one.worker_id)
-        is_begun = one.has_room and 0 < one.running < self._pack and not one.training
+        orders.least.put((rank, one.training, one.worker_id) if one.has_free_slot else None, one.worker_id)
+        is_begun = one.has_free_slot and 0 < one.running < self._pack and not one.training
         orders.begun.put((-one.running, False, one.worker_id) if is_begun else None, one.worker_id)
 
 
@@ -230,7 +230,7 @@ class _Orders:
     def __init__(self) -> None:
         self.workers = set[WorkerId]()
         self.least = _Order()
-        """With room, in the order in which they get requests."""
+        """With a free slot, in the order in which they get requests."""
         self.begun = _Order()
         """Workers that get requests first, to be filled up: the fullest one first."""
 

@@ -74,7 +74,7 @@ class WorkerPool:
         self._model: WorkerInfo | None = None
         self._model_known = asyncio.Event()
         self._absent_since_s: float | None = asyncio.get_running_loop().time()
-        self._on_room: Callable[[], None] = lambda: None
+        self._on_slot_free: Callable[[], None] = lambda: None
         self._on_change: Callable[[PooledWorker], None] = lambda _: None
         self._states = WorkerStates()
         self._shared: dict[str, PooledWorker] = {}
@@ -106,9 +106,9 @@ class WorkerPool:
         """Loop time since which no worker has been ready or about to be; None while one is."""
         return self._absent_since_s
 
-    def when_room(self, callback: Callable[[], None]) -> None:
+    def when_slot_free(self, callback: Callable[[], None]) -> None:
         """Set the callback that is called whenever a slot may have become available."""
-        self._on_room = callback
+        self._on_slot_free = callback
 
     def when_changed(self, callback: Callable[[PooledWorker], None]) -> None:
         """Set the callback for changes of what `PooledWorker.candidate` returns."""
@@ -197,7 +197,7 @@ class WorkerPool:
             self._model = info
             self._model_known.set()
         self._enter(worker, PooledState.READY)
-        self._on_room()
+        self._on_slot_free()
 
     def behind(self, worker: PooledWorker, info: WorkerInfo) -> None:
         """Mark a reachable worker as behind: it gets no requests until it serves the fleet's version."""

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.response import FinishReason
@@ -13,6 +14,7 @@ from tlt_common.errors import ConfigError
 from tlt_local.collecting.collected import CollectedResponses
 from tlt_local.collecting.prompts import read_prompts, tokenizer_of
 from tlt_local.configuration.config import StackConfig
+from tlt_local.configuration.settings import flattened
 from tlt_local.stack import Stack
 
 
@@ -32,8 +34,8 @@ class Collection:
     """Number of responses generated concurrently."""
     endpoint: str = ""
     """host:port of a running suite; empty starts one."""
-    settings: tuple[tuple[str, str], ...] = ()
-    """Settings of the workers of a started suite."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the workers of a started suite, as `configuration.settings.checked` returns them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,6 @@ async def _endpoint(asked: Collection, longest: int, say: Callable[[str], None])
         "engine.max_running": str(asked.at_once),
         "trainer.enabled": "false",  # it would take memory, and cores from engines
     }
-    config = StackConfig(model=asked.model, settings={"worker": {**worker, **dict(asked.settings)}})
+    config = StackConfig(model=asked.model, settings={"worker": {**worker, **flattened(asked.settings)}})
     async with Stack(config, say=say) as stack:
         yield stack.endpoint

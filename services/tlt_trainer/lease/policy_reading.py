@@ -87,7 +87,7 @@ class PolicyReader:
                 if not self._lease.is_current(epoch):
                     raise StaleEpochError(f"the lease of epoch {epoch} ended while the policy was read", field="epoch")
                 if not rows.start:
-                    found[name] = await self._device.run(_room, self._learner, policy)
+                    found[name] = await self._device.run(_allocated, self._learner, policy)
                 await self._device.run(_fill, found[name][rows], piece)
         self._learner.share(shared_of(found))
 
@@ -131,7 +131,7 @@ def _noted(reading: asyncio.Task[dict[str, Tensor]]) -> None:
         reading.exception()
 
 
-def _room(learner: Learner, directory: Path) -> Tensor:
+def _allocated(learner: Learner, directory: Path) -> Tensor:
     shape = learner.form.vocab_size, learner.form.hidden_size
     try:
         return torch.empty(shape, dtype=learner.dtype, device=learner.device)

@@ -3,7 +3,7 @@ Decides when a drafter is trained, scored and published, and when training rests
 is due.
 
 *Training* stops at a plateau: a window of evaluations that spans a whole pass over the training data, in which the
-held-out accept length has not risen by more than the required gain from the first half to the second. Halves are
+held-out accept length has not risen by more than `PAY_GAIN` from the first half to the second. Halves are
 averaged, since single evaluations are noisy. Continuing wastes the device, while stopping costs little, since a new
 policy, another trainer's drafter, enough unseen frames or a worse score of the deployed drafter end the rest.
 
@@ -20,21 +20,19 @@ from enum import StrEnum
 from math import inf, prod
 from statistics import StatisticsError, fmean, linear_regression
 
+from tlt_common.domain.fleet import PAY_GAIN
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import LAYER
 from tlt_trainer.config import PaySettings, PublishSettings
 from tlt_trainer.drafter.score import Score
 
-PAY_GAIN = 0.01
-"""Minimum gain for training to continue, in tokens per round with a chain of three drafts: from the first half of the
-evaluations of a plateau to the second. Runs are as fast with 0.001 (docs/results/sweeps.md)."""
 FRESH_TOKENS = 8192
 """Number of unseen states after which training resumes. Runs are as fast with a quarter and with eight times as many
 (docs/results/sweeps.md)."""
 SCORE_DROP = 0.1
 """Drop of the deployed drafter's score after which training resumes, in tokens per round with a chain of three drafts:
-ten times the gain that counts."""
+ten times `PAY_GAIN`."""
 PAUSE = 9.0
 """Pause between two publications under a lease, relative to how long the last one took."""
 SLOPE_POINTS = 5

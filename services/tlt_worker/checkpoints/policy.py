@@ -32,8 +32,8 @@ _FLOATS = frozenset({"BF16", "F16", "F32"})
 _DERIVED = ".rotary_emb.inv_freq"
 """Buffers that are computed from config.json, which old versions of transformers write and SGLang skips."""
 _EMBEDDING = "embed_tokens.weight"
-_QUANTISED = ("_blocks", "_scales", ".weight_scale_inv", ".weight_scale", ".qweight", ".weight_packed")
-"""Ends of names that quantised checkpoints have: MXFP4's, FP8's, GPTQ's and AWQ's, compressed-tensors'."""
+_QUANTIZED = ("_blocks", "_scales", ".weight_scale_inv", ".weight_scale", ".qweight", ".weight_packed")
+"""Ends of names that quantized checkpoints have: MXFP4's, FP8's, GPTQ's and AWQ's, compressed-tensors'."""
 _HEADS = ("model.mtp_layers.", "mtp.")
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
@@ -250,8 +250,8 @@ class ModelTensors:
         if not unknown:
             return ""
         said = f"; sent instead: {unknown[0]}{_others(unknown)}"
-        if any(name.endswith(_QUANTISED) for name in unknown):
-            return f"{said}. They are quantised: send the weights in bfloat16, float16 or float32"
+        if any(name.endswith(_QUANTIZED) for name in unknown):
+            return f"{said}. They are quantized: send the weights in bfloat16, float16 or float32"
         if any(".lora_" in name for name in unknown):
             return f"{said}. Merge the adapter into the weights before they are published"
         if any(self._expected(plain_name(name)) is not None for name in unknown):

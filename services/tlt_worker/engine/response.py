@@ -32,7 +32,7 @@ def sglang_params(prompt: Prompt, model: Path) -> dict[str, Any]:
             "tlt_capture": prompt.capture,
             "tlt_prefix": len(prompt.prefix_token_ids),
             "tlt_logprobs": sampling.logprobs.value,
-            # Not as SGLang's own parameters, which would activate its penalisers (see `penalties`).
+            # Not as SGLang's own parameters, which would activate its penalizers (see `penalties`).
             "tlt_penalty": Penalty.of(sampling).packed(),
             # SGLang has no tokenizer here, and would not find strings that the model cuts into tokens as it likes.
             "tlt_stop": StopStrings.packed(sampling, model),

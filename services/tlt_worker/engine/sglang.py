@@ -130,7 +130,7 @@ class SglangEngine:
                 weights.loaded_bytes(self._tensors.headers, plan.profile.dtype),
                 gpu_bytes=gpu_memory(),
                 tensor_parallel=config.tensor_parallel,
-                gpu_memory=plan.division.room,
+                gpu_memory=plan.division.weights_limit,
             )
         try:
             report = await self._thread.block(partial(self._launch, plan))

@@ -13,7 +13,7 @@ from tlt_worker.model.tensors import expected_tensors, unexpected
 
 _FLOATS = ("BF16", "F16", "F32")
 _SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
-"""Files that say by themselves that a checkpoint is quantised."""
+"""Files that say by themselves that a checkpoint is quantized."""
 _TOKENIZER = "tokenizer.json"
 
 
@@ -28,7 +28,7 @@ def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
     family = require_runnable(config, engine)
     for name in _SIDECARS:
         if (directory / name).is_file():
-            raise _refused(directory, f"is quantised: it has {name}; accepted: an unquantised checkpoint")
+            raise _refused(directory, f"is quantized: it has {name}; accepted: an unquantized checkpoint")
     try:
         tensors = ModelTensors.of(directory)
     except WeightsError as error:

@@ -63,15 +63,15 @@ class _Stated(BaseModel):
 _ENCODERS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 _VISION = ("vision_config", "vision_tower", "audio_config", "text_config", "mm_projector_type")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
-_QUANTISED = ("quantization_config", "compression_config", "quantization")
-_UNQUANTISED = {
+_QUANTIZED = ("quantization_config", "compression_config", "quantization")
+_UNQUANTIZED = {
     "mxfp4": (
         "as AutoModelForCausalLM.from_pretrained(MODEL, quantization_config=Mxfp4Config(dequantize=True), "
         'dtype="bfloat16").save_pretrained(DIR, save_original_format=False) of transformers writes it'
     )
 }
 """How a checkpoint is made that is accepted, where none in full precision was published. In its original format,
-transformers 5.19 would save dequantised experts without their names."""
+transformers 5.19 would save dequantized experts without their names."""
 _SIZES = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "max_position_embeddings",
@@ -85,11 +85,11 @@ def family_of(config: Json) -> Family:
     Raises:
         ConfigError: It is not in the table; the message describes the model and what is accepted.
     """
-    if (method := quantisation(config)) is not None:
-        way = _UNQUANTISED.get(method, "such as the one it was made from")
+    if (method := quantization(config)) is not None:
+        way = _UNQUANTIZED.get(method, "such as the one it was made from")
         raise _refused(
-            f"it is quantised ({method}); accepted: {ACCEPTED}, {way}. Policies are updated in full precision: on some "
-            "GPUs SGLang rewrites quantised weights for its kernels, and later ones could not take their place"
+            f"it is quantized ({method}); accepted: {ACCEPTED}, {way}. Policies are updated in full precision: on some "
+            "GPUs SGLang rewrites quantized weights for its kernels, and later ones could not take their place"
         )
     if (family := listed(config)) is None:
         raise _refused(
@@ -98,9 +98,9 @@ def family_of(config: Json) -> Family:
     return family
 
 
-def quantisation(config: Json) -> str | None:
+def quantization(config: Json) -> str | None:
     """Return the quantization method of a model, or None."""
-    for key in _QUANTISED:
+    for key in _QUANTIZED:
         if block := config.get(key):
             known = block if isinstance(block, dict) else {}
             return str(known.get("quant_method") or known.get("quant_algo") or key)
@@ -116,7 +116,7 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
         ConfigError: It cannot run it, or would compute something other than transformers; the message says why and what
             is accepted.
     """
-    if engine.allow_unlisted and listed(config) is None and quantisation(config) is None:
+    if engine.allow_unlisted and listed(config) is None and quantization(config) is None:
         for reason in _sizes(config, ()):
             raise _refused(reason)
         _require_routing(config, engine)

@@ -139,8 +139,8 @@ class Ahead:
             self._running.end()
 
     def _begin(self, parts: asyncio.TaskGroup) -> None:
-        """Start as many responses as there is room for."""
-        while self._may_run and self._pace.room > 0 and (prompt := self._next()) is not None:
+        """Start as many responses as the pace allows."""
+        while self._may_run and self._pace.free_slots > 0 and (prompt := self._next()) is not None:
             self._underway[prompt.request_id] = prompt
             self._pace.begin(prompt.request_id)
             parts.create_task(self._answer(prompt, parts), name=prompt.request_id)

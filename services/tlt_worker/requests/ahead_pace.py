@@ -30,7 +30,7 @@ class AheadPace:
         self._allowed = 1
 
     @property
-    def room(self) -> int:
+    def free_slots(self) -> int:
         """Number of responses that may start; negative if too many are running."""
         return self._allowed - len(self._last_s)
 

@@ -94,6 +94,8 @@ class Generation:
         return {request_of(name) for name in known if await self._engine.abort(name)}
 
     def _checked(self, submitted: Prompt) -> Prompt:
+        # A gateway has checked the prompt against its fleet. The engine is protected here as well: on a GPU, a token id
+        # outside the vocabulary would end it with all its requests.
         prompt = submitted.for_model(
             vocab_size=self._info.vocab_size,
             context_length=self._info.context_length,

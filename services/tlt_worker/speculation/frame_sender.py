@@ -54,7 +54,7 @@ class FrameSender:
         self._cache = cache
         self._tls = tls
         self._policy = OFF
-        self._room = QueueLimit()
+        self._limit = QueueLimit()
         engine.set_capture(OFF)
 
     async def run(self) -> Never:
@@ -64,7 +64,7 @@ class FrameSender:
             parts.create_task(self._send(channel), name="capture-send")
             policies = follow("cache", lambda: stub.WatchPolicy(_WATCH_POLICY), self._apply, lost=self._disable)
             parts.create_task(policies, name="capture-policy")
-            parts.create_task(self._watch_room(), name="capture-room")
+            parts.create_task(self._watch_queue(), name="capture-room")
         raise AssertionError("capture parts never return")
 
     async def _send(self, channel: grpc.aio.Channel) -> None:
@@ -82,12 +82,12 @@ class FrameSender:
                 if response.refused_count:
                     log.warning("frames_refused", count=response.refused_count, error=response.refused_reason)
 
-    async def _watch_room(self) -> Never:
+    async def _watch_queue(self) -> Never:
         while True:
             used = self._engine.frames_used
-            if self._room.look(used):
-                metrics.CAPTURE_PAUSED.set(self._room.is_full)
-                log.info("capture_paused" if self._room.is_full else "capture_resumed", queue_used=round(used, 2))
+            if self._limit.look(used):
+                metrics.CAPTURE_PAUSED.set(self._limit.is_full)
+                log.info("capture_paused" if self._limit.is_full else "capture_resumed", queue_used=round(used, 2))
                 self._set()
             await asyncio.sleep(LOOK_S)
 
@@ -100,4 +100,4 @@ class FrameSender:
         self._set()
 
     def _set(self) -> None:
-        self._engine.set_capture(OFF if self._room.is_full else self._policy)
+        self._engine.set_capture(OFF if self._limit.is_full else self._policy)

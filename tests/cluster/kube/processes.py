@@ -83,7 +83,7 @@ class Processes:
                 start_new_session=True,  # Ctrl-C is for us: we end them in the right order
                 env={**os.environ, **(env or {})},
             )
-        started.returncode = 0  # `alive` reaps it; Popen's own finaliser would complain that it still runs
+        started.returncode = 0  # `alive` reaps it; Popen's own finalizer would complain that it still runs
         self._all.append(Process.of(name, started.pid))
         self._file.write_text(json.dumps([asdict(process) for process in self._all]))
 

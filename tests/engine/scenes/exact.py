@@ -41,7 +41,7 @@ class Seeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Penalised:
+class Penalized:
     """Greedy answers to requests with and without penalties, by case."""
 
     answers: dict[str, TokenChunk]
@@ -73,7 +73,7 @@ class ExactResult:
 
     seeded: dict[str, Seeded]
     """By setting, a key of `SETTINGS`."""
-    penalised: Penalised
+    penalized: Penalized
     logprobs: list[Reported]
     resumed: Resumed
 
@@ -86,7 +86,7 @@ async def exact(work: Path) -> ExactResult:
     async with running(target, config, Experiment(seed=1)) as engine:
         return ExactResult(
             seeded={kind: await _seeded(engine, kind) for kind in SETTINGS},
-            penalised=await _penalised(engine, target),
+            penalized=await _penalized(engine, target),
             logprobs=await _kinds(engine, target),
             resumed=await _resumed(engine),
         )
@@ -106,7 +106,7 @@ async def _seeded(engine: SglangEngine, kind: str) -> Seeded:
         prompts = [request(f"{kind}/{arm}/{seed}", at=seed, seed=seed, **settings) for seed in range(4)]
         others = [
             request(f"{kind}/{arm}/unseeded", top_k=5),
-            request(f"{kind}/{arm}/penalised", frequency_penalty=0.5, seed=9),
+            request(f"{kind}/{arm}/penalized", frequency_penalty=0.5, seed=9),
             request(f"{kind}/{arm}/greedy", temperature=0.0),
         ]
         answers = await asyncio.gather(*(answer(engine, one) for one in (*prompts, *others)))
@@ -120,7 +120,7 @@ async def _seeded(engine: SglangEngine, kind: str) -> Seeded:
     )
 
 
-async def _penalised(engine: SglangEngine, target: Path) -> Penalised:
+async def _penalized(engine: SglangEngine, target: Path) -> Penalized:
     """Answer greedy requests with and without penalties under a long chain, and with transformers."""
     engine.force_arms("chain-7")
     settings_by_name: dict[str, dict[str, Any]] = {
@@ -134,7 +134,7 @@ async def _penalised(engine: SglangEngine, target: Path) -> Penalised:
     declined = replace(request("declined", temperature=0.0), speculation=Speculation.OFF)
     free = request("free", temperature=0.0)
     answers = await asyncio.gather(*(answer(engine, one) for one in (*prompts, declined, free)))
-    return Penalised(
+    return Penalized(
         answers=dict(zip((*settings_by_name, "declined", "free"), answers, strict=True)),
         expected={one.request_id: _greedy(target, one) for one in (*prompts, declined, free)},
     )
@@ -201,7 +201,7 @@ async def _resumed(engine: SglangEngine) -> Resumed:
         "greedy": {"temperature": 0.0},
         "seeded": {"seed": 3},
         "filtered": {"seed": 4, **SETTINGS["filtered"]},
-        "penalised": {"seed": 5, "frequency_penalty": 0.5, "repetition_penalty": 1.3},
+        "penalized": {"seed": 5, "frequency_penalty": 0.5, "repetition_penalty": 1.3},
         "minimum": {"temperature": 0.0, "min_new_tokens": 25, "stop_token_ids": STOPS, "ignore_eos": False},
     }
     engine.force_arms(*ARMS)

@@ -62,7 +62,7 @@ async def failures(work: Path, *, ranks: int = 1) -> FailuresResult:
         others = [
             prompt("greedy", tuple(range(3, 12)), temperature=0.0, max_new_tokens=40),
             prompt("seeded", tuple(range(4, 13)), seed=7, max_new_tokens=40),
-            prompt("penalised", tuple(range(5, 14)), temperature=0.0, frequency_penalty=0.5, max_new_tokens=40),
+            prompt("penalized", tuple(range(5, 14)), temperature=0.0, frequency_penalty=0.5, max_new_tokens=40),
         ]
         before = engine.child_pids
         alone = [chunk.token_ids for chunk in await asyncio.gather(*(answer(engine, one) for one in others))]

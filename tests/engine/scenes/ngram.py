@@ -119,8 +119,8 @@ async def _chosen(engine: SglangEngine, label: str) -> Counter[str]:
 
 
 async def _together(engine: SglangEngine, label: str, prompts: list[Prompt]) -> list[TokenChunk]:
-    labelled = (replace(one, request_id=RequestId(f"{label}/{one.request_id}")) for one in prompts)
-    return list(await asyncio.gather(*(answer(engine, one) for one in labelled)))
+    labeled = (replace(one, request_id=RequestId(f"{label}/{one.request_id}")) for one in prompts)
+    return list(await asyncio.gather(*(answer(engine, one) for one in labeled)))
 
 
 async def _collect(engine: SglangEngine, reports: list[RoundReport]) -> Never:

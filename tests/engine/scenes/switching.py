@@ -79,7 +79,7 @@ class SwitchingResult:
     chain: list[TokenChunk]
     storm: list[TokenChunk]
     captured: capture.Captured
-    penalised: TokenChunk
+    penalized: TokenChunk
     declined: TokenChunk
     """Answer to a request that declined speculation."""
     whole: list[TokenChunk]
@@ -122,7 +122,7 @@ async def switching(work: Path) -> SwitchingResult:
             chain=chain,
             storm=stormed,
             captured=captured,
-            penalised=await answer(engine, penalty),
+            penalized=await answer(engine, penalty),
             declined=await answer(engine, declining),
             whole=[await answer(engine, one) for one in sampled],
             rounds=round_waits(rounds),

@@ -47,7 +47,7 @@ class Verification:
     """Error raised for an acceptance threshold; empty if none."""
     processor_error: str
     """Error raised for a custom logit processor; empty if none."""
-    penalised_accepted_tokens: int
+    penalized_accepted_tokens: int
     """Draft tokens accepted for a request with penalties."""
 
 
@@ -113,7 +113,7 @@ def _counted_tokens(penalties: Penalties, req: Any) -> int:
 
 @dataclass(slots=True, weakref_slot=True)
 class _Orchestrator:
-    """The interface that SGLang's penalisers need."""
+    """The interface that SGLang's penalizers need."""
 
     only: Any
     device: str = "cpu"
@@ -172,13 +172,13 @@ def _measured(utils: Any) -> Verification:
     # Once generated, token 3 is impossible: a draft that contains it twice must not be accepted.
     strong = torch.zeros(BATCH, VOCABULARY)
     strong[:, 3] = 50.0
-    penalised = Case(drafts=[0, 3, 5, 3, 7], penalties=strong, custom={"tlt_speculation_off": True})
+    penalized = Case(drafts=[0, 3, 5, 3, 7], penalties=strong, custom={"tlt_speculation_off": True})
     return Verification(
         p_values={name: _p_value(utils, case) for name, case in CASES.items()},
         seeded_share=_share_of_plain_tokens(utils),
         threshold_error=_error_of(lambda: _verify_with_threshold(utils)),
         processor_error=_error_of(lambda: verify(utils, Case(has_processor=True))),
-        penalised_accepted_tokens=int(verify(utils, penalised)[1].max()) - 1,
+        penalized_accepted_tokens=int(verify(utils, penalized)[1].max()) - 1,
     )
 
 

@@ -2,7 +2,7 @@
 SGLang's own verification, called without an engine.
 
 Its acceptance kernel for trees is compiled for GPUs only. It is reimplemented here in torch, after
-`sgl_kernel/speculative/sampling.cuh` of 0.5.23, as are the renormalisations that run before it.
+`sgl_kernel/speculative/sampling.cuh` of 0.5.23, as are the renormalizations that run before it.
 """
 
 from dataclasses import dataclass, field

@@ -29,7 +29,7 @@ async def broken(work: Path) -> list[Answer]:
     Return responses under a chain, of an engine with the plug-in `tests.lossless.broken`.
 
     None is seeded: those draw with their own noise, not by its rule. All are at temperature 1, where a rule that
-    favours likely drafts has the most to favour: with half of them at 0.6, this many tokens do not show it.
+    favors likely drafts has the most to favor: with half of them at 0.6, this many tokens do not show it.
     """
     del work
     return (await _responses(("chain-3",), settings=("T 1.0",)))["chain-3"]

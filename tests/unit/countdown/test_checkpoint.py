@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 from typer.testing import CliRunner
 
 from countdown.cli import app
-from countdown.evaluation import summarise
+from countdown.evaluation import summarize
 from countdown.model import CHECKPOINT
 from countdown.sampling import Response, sample
 from countdown.settings import LAYERS
@@ -41,7 +41,7 @@ def test_its_tokenizer_is_the_one_the_code_writes() -> None:
 
 def test_it_solves_most_small_problems(policy: LlamaForCausalLM) -> None:
     problems = draw_problems(24, seed=7, mix=Mix(two=1.0, three=0.0, four=0.0))
-    evaluation = summarise(sample(policy, problems, cap_tokens=384, seed=0))
+    evaluation = summarize(sample(policy, problems, cap_tokens=384, seed=0))
     assert evaluation.accuracy > 0.5
     assert evaluation.max_tokens > 2 * evaluation.p50_tokens
 
@@ -56,7 +56,7 @@ def test_sampling_repeats_and_respects_the_cap(policy: LlamaForCausalLM) -> None
 
 def test_an_evaluation_counts_right_wrong_and_cut_responses() -> None:
     responses = [Response(problem=PROBLEM, ids=ids) for ids in (RIGHT, WRONG, RIGHT[:-1], RIGHT)]
-    evaluation = summarise(responses)
+    evaluation = summarize(responses)
     assert (evaluation.accuracy, evaluation.wrong_share, evaluation.cut_share) == (0.5, 0.25, 0.25)
     assert evaluation.accuracy_by_count == {2: 0.5}
     assert evaluation.max_tokens == len(RIGHT)
@@ -64,7 +64,7 @@ def test_an_evaluation_counts_right_wrong_and_cut_responses() -> None:
 
 def test_nothing_cannot_be_evaluated() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        summarise([])
+        summarize([])
 
 
 def test_the_command_evaluates_a_checkpoint() -> None:

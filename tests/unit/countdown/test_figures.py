@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countdown.figures import figures, utilisation
+from countdown.figures import figures, utilization
 from countdown.record import GIVEN, Difference, Pairs, Response, Rollout, Run, Side, Step, Swap
 
 STEP_S = 100.0
@@ -113,16 +113,16 @@ def test_the_median_lies_within_the_spread(off_s: list[float]) -> None:
 
 
 @given(on=LEDGERS, learning=LEDGERS, off=LEDGERS)
-def test_utilisation_is_a_share_and_ignores_the_side_that_lends_nothing(
+def test_utilization_is_a_share_and_ignores_the_side_that_lends_nothing(
     on: dict[str, float], learning: dict[str, float], off: dict[str, float]
 ) -> None:
     with_off = step(0, rollout("on", ledger=on), rollout("off", ledger=off), ledger=learning)
     without = step(0, rollout("on", ledger=on), rollout("off"), ledger=learning)
-    assert 0.0 <= utilisation([with_off]) <= 1.0
-    assert utilisation([with_off]) == utilisation([without])
+    assert 0.0 <= utilization([with_off]) <= 1.0
+    assert utilization([with_off]) == utilization([without])
 
 
-def test_utilisation_weighs_steps_by_their_bubbles() -> None:
+def test_utilization_weighs_steps_by_their_bubbles() -> None:
     small = step(0, rollout("on", ledger={"training": 1.0}), rollout("off"))
     large = step(1, rollout("on", ledger={"idle": 6.0, "rollout": 50.0}), rollout("off"), ledger={"switching": 3.0})
     found = figures(run(small, large))["bubble_utilisation"]

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from tlt_cache.config import CacheConfig
+from tlt_common.domain import fleet
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.workers import routing
 from tlt_simulator.scenario import SuiteKeys
@@ -39,7 +40,7 @@ CONSTANTS = {
     "TAKE_TOKENS": intake,
     "TAKE_EVERY_S": intake,
     "LOOK_EVERY_S": intake,
-    "PAY_GAIN": decision,
+    "PAY_GAIN": fleet,
     "FRESH_TOKENS": decision,
 }
 """The same for constants."""
@@ -57,7 +58,7 @@ def test_a_default_names_its_sweep_and_is_the_one_that_was_swept(key: str) -> No
 def test_a_constant_names_the_sweeps_and_is_the_one_that_was_swept(name: str) -> None:
     module = CONSTANTS[name]
     assert "docs/results/sweeps.md" in docstring_of(module, name)
-    file = Path(inspect.getfile(module)).relative_to(ROOT / "services")
+    file = str(Path(inspect.getfile(module)).relative_to(ROOT)).removeprefix("services/")
     require_swept(f"`{name}` of `{file}`", getattr(module, name))
 
 

@@ -34,7 +34,8 @@ async def test_what_was_written_is_found_again(tmp_path: Path) -> None:
 
 
 def test_a_new_directory_is_made_and_empty(tmp_path: Path) -> None:
-    assert StateStore.open(tmp_path / "a" / "b", now_s=0.0).state == State()
+    with locked(tmp_path / "a" / "b"):
+        assert StateStore.open(tmp_path / "a" / "b", now_s=0.0).state == State()
 
 
 def test_a_file_that_is_not_ours_is_refused_by_name(tmp_path: Path) -> None:
@@ -54,7 +55,6 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 async def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) -> None:
     store = StateStore.open(tmp_path / "gone", now_s=0.0)
-    (tmp_path / "gone").rmdir()
     with pytest.raises(UnavailableError, match="could not be written"):
         await store.update(lambda state: replace(state, drafter=WISH))
     assert store.state == State()

@@ -6,7 +6,7 @@ Rollouts for TRL's AsyncGRPOTrainer (written for TRL 1.16.0), without vLLM: one 
     trainer = AsyncGRPOTrainer(model, args=AsyncGRPOConfig(max_staleness=4, token_budget=8192, ...),
                                train_dataset=dataset, rollout_worker=rollouts, weight_transfer=rollouts)
 
-Requests that run while weights are published continue with the new ones. A group is labelled with the oldest version of
+Requests that run while weights are published continue with the new ones. A group is labeled with the oldest version of
 the policy that sampled one of its tokens, so `max_staleness` of the trainer bounds how old any token is. Give the same
 number here: the engines then end a response as soon as the trainer would drop it.
 

@@ -10,6 +10,21 @@ Message: TypeAlias = dict[str, Any]
 Tool: TypeAlias = Callable[..., Any]
 
 
+def templated(tokenizer: Any, conversation: Any, *, template: str | None, **options: Any) -> Any:
+    """
+    Return the token ids of a conversation, or of each of several.
+
+    Args:
+        tokenizer: The policy's tokenizer or processor.
+        conversation: Messages, or a list of conversations.
+        template: Chat template; None uses the tokenizer's own.
+        options: Further arguments of the template.
+    """
+    return tokenizer.apply_chat_template(
+        conversation, chat_template=template, tokenize=True, return_dict=True, **options
+    )["input_ids"]
+
+
 class ChatTokenizer:
     """
     A tokenizer with its chat template.
@@ -73,9 +88,7 @@ class ChatTokenizer:
         return after[length:]
 
     def _rendered(self, messages: Sequence[Message], **options: Any) -> list[int]:
-        ids: list[int] = self._tokenizer.apply_chat_template(
-            messages, tokenize=True, return_dict=True, chat_template=self._template, **options, **self._options
-        )["input_ids"]
+        ids: list[int] = templated(self._tokenizer, messages, template=self._template, **options, **self._options)
         return ids
 
     def _prepare(self) -> None:

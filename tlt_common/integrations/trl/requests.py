@@ -9,6 +9,7 @@ from typing import Any
 from tlt_common.client import FinishReason, SamplingParams, TokenChunk
 from tlt_common.errors import AbortedError, StaleVersionError
 from tlt_common.integrations.sampling import arguments_of
+from tlt_common.integrations.trl.chat import templated
 
 
 def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
@@ -40,16 +41,15 @@ def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
     if isinstance(prompts[0], str):
         ids: list[list[int]] = trainer.processing_class(text=list(prompts))["input_ids"]
         return ids
-    templated: list[list[int]] = trainer.processing_class.apply_chat_template(
-        conversation=list(prompts),
+    found: list[list[int]] = templated(
+        trainer.processing_class,
+        list(prompts),
+        template=trainer.chat_template,
         tools=trainer.tools or None,
-        chat_template=trainer.chat_template,
         add_generation_prompt=True,
-        tokenize=True,
-        return_dict=True,
         **trainer.chat_template_kwargs,
-    )["input_ids"]
-    return templated
+    )
+    return found
 
 
 def sampling_of(trainer: Any) -> SamplingParams:

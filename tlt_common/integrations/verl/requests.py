@@ -21,7 +21,7 @@ class Lengths:
     context_length: int
     """Context length of the engines: prompt and response together."""
 
-    def room(self, params: Mapping[str, Any], prompt_tokens: int) -> int:
+    def max_new_tokens(self, params: Mapping[str, Any], prompt_tokens: int) -> int:
         """
         Return how many tokens may be generated, as verl's own servers compute it: the requested number, otherwise the
         rest of the batch's width, but never more than the context holds.
@@ -31,17 +31,17 @@ class Lengths:
         return max(0, min(width if given is None else given, self.context_length - prompt_tokens))
 
 
-def sampling_of(params: Mapping[str, Any], *, room: int, ignore_eos: bool = False) -> SamplingParams:
+def sampling_of(params: Mapping[str, Any], *, max_new_tokens: int, ignore_eos: bool = False) -> SamplingParams:
     """
     Convert verl's sampling parameters.
 
     Args:
         params: Sampling parameters of a call of verl's LLMServerClient.
-        room: Limit of new tokens, above 0.
+        max_new_tokens: Limit of new tokens, above 0.
         ignore_eos: verl's `rollout.ignore_eos`.
 
     Raises:
         InvalidRequestError: A parameter is not supported or out of range; the message names it.
     """
     arguments = arguments_of({name: value for name, value in params.items() if name not in _LIMITS})
-    return SamplingParams(**{"ignore_eos": ignore_eos} | arguments, max_new_tokens=room)
+    return SamplingParams(**{"ignore_eos": ignore_eos} | arguments, max_new_tokens=max_new_tokens)

@@ -109,10 +109,10 @@ class TltServer:
             await self.launch()
         assert self._lengths is not None  # noqa: S101 - launch has set it
         prompt, wants_logprobs = [int(token) for token in prompt_ids], bool(sampling_params.get("logprobs"))
-        room = self._lengths.room(sampling_params, len(prompt))
-        plain = sampling_of(sampling_params, room=max(1, room), ignore_eos=self._ignore_eos)
+        limit = self._lengths.max_new_tokens(sampling_params, len(prompt))
+        plain = sampling_of(sampling_params, max_new_tokens=max(1, limit), ignore_eos=self._ignore_eos)
         sampling = ending_at(plain, self._end_token_ids)
-        if self._rejecting or not room:
+        if self._rejecting or not limit:
             return self._empty("aborted" if self._rejecting else "completed")
         response = await self._connected().generate(prompt, sampling, request_id=request_id, session_id=session_id)
         return self._answer(response, wants_logprobs=wants_logprobs)

@@ -1,4 +1,4 @@
-"""Finds and signals the processes of a run. Only processes with the run's token are ever signalled."""
+"""Finds and signals the processes of a run. Only processes with the run's token are ever signaled."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Render matplotlib figures as inline SVG that inherits its colours and font from the page."""
+"""Render matplotlib figures as inline SVG that inherits its colors and font from the page."""
 
 import io
 import re

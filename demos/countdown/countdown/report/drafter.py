@@ -40,7 +40,7 @@ def accept_length(run: Run) -> str:
 
 
 def bubbles(run: Run) -> str:
-    """Draw worker-seconds without a request per step, by state, labelled with the share used for training."""
+    """Draw worker-seconds without a request per step, by state, labeled with the share used for training."""
     known = facts(run)
 
     def paint(figure: Figure) -> None:
@@ -85,10 +85,10 @@ def _accepted(axes: Axes, run: Run, known: tuple[StepFacts, ...], origin: float)
 
 
 def _swap_names(axes: Axes, run: Run, swaps: list[float]) -> None:
-    labelled = float("-inf")
+    labeled = float("-inf")
     gap = 0.03 * (run.ended_unix_s - run.began_unix_s) / 60
     for swap, at in zip(run.swaps, swaps, strict=True):
-        if at - labelled > gap:
+        if at - labeled > gap:
             axes.annotate(
                 f"v{swap.version}",
                 (at, 1.0),
@@ -99,4 +99,4 @@ def _swap_names(axes: Axes, run: Run, swaps: list[float]) -> None:
                 fontsize=8.5,
                 color=STATES["training"],
             )
-            labelled = at
+            labeled = at

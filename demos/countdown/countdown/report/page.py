@@ -77,7 +77,7 @@ def _spread(figure: Figure | None) -> str:
 
 
 def _sections(run: Run) -> list[str]:
-    utilisation = figures(run)["bubble_utilisation"]
+    utilization = figures(run)["bubble_utilisation"]
     return [
         _section("Where the speedup comes from", "".join(f"<p>{paragraph}</p>" for paragraph in words.gains(run))),
         _section(
@@ -94,7 +94,7 @@ def _sections(run: Run) -> list[str]:
         _section(
             "Idle worker time",
             _figure(
-                drafter.bubbles(run), f"{BUBBLE} Over the run: <b>{utilisation.value:.0%}</b> {_range(utilisation)}."
+                drafter.bubbles(run), f"{BUBBLE} Over the run: <b>{utilization.value:.0%}</b> {_range(utilization)}."
             )
             + tables.ledger(run),
         ),
@@ -115,7 +115,7 @@ def _both_sides(run: Run) -> str:
         return ""
     return _figure(
         f"<div class=both-sides>{both_sides.both_sides(run, step)}</div>",
-        f"Step {step.index}, which has the median speedup, rolled out on both sides. Grey is idle time; green is the "
+        f"Step {step.index}, which has the median speedup, rolled out on both sides. Gray is idle time; green is the "
         "part of it used to train the drafter. Lending is disabled while the step runs without TLT. The axes count "
         f"seconds since the prompts were sent. {escape(run.subject.served)}",
     )
@@ -139,7 +139,7 @@ RATE: Final = "The token rate is the number of generated tokens per second of ro
 LENGTHS: Final = "Response lengths. The lines coincide where both sides generated the same responses."
 TAIL: Final = "Mean time to the completion of the longest tenth of the responses, which are the same on both sides."
 ACCEPT: Final = (
-    "Top: tokens per request and round in each <b class=on>on</b> rollout, including the bonus token, labelled with "
+    "Top: tokens per request and round in each <b class=on>on</b> rollout, including the bonus token, labeled with "
     "the step; 1 is decoding without speculation. Green lines mark drafter swaps. Below: share of held-out positions "
     "at which each drafter's first guess was right."
 )

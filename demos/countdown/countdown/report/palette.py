@@ -1,8 +1,8 @@
 """
-Colours by meaning, for a light and a dark page.
+Colors by meaning, for a light and a dark page.
 
-Charts are drawn in the light colours; `chart` then replaces them with `var(--name)`, so that charts follow the page's
-colour scheme. This requires all light colours to be distinct.
+Charts are drawn in the light colors; `chart` then replaces them with `var(--name)`, so that charts follow the page's
+color scheme. This requires all light colors to be distinct.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """The light and dark colours of one meaning, as lowercase #rrggbb."""
+    """The light and dark colors of one meaning, as lowercase #rrggbb."""
 
     light: str
     dark: str
@@ -66,7 +66,7 @@ SHADES: Final = {
 
 
 def css() -> str:
-    """Return the CSS variables for both colour schemes."""
+    """Return the CSS variables for both color schemes."""
     light = "".join(f"--{name}:{shade.light};" for name, shade in SHADES.items())
     dark = "".join(f"--{name}:{shade.dark};" for name, shade in SHADES.items())
     return f":root{{color-scheme:light dark;{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"

@@ -36,14 +36,14 @@ def training(run: Run) -> str:
     def paint(figure: Figure) -> None:
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         reward, accuracy, *mixes = panels
-        for at, (side, colour) in zip((-0.07, 0.07), SIDES, strict=True):
+        for at, (side, color) in zip((-0.07, 0.07), SIDES, strict=True):
             with_side = [fact.step if side == "on" or fact.step.is_compared else None for fact in known]
             rollouts = [step.side(side) for step in with_side if step]
             places = [place + at for place, step in enumerate(with_side) if step]
             means = [rollout.mean_reward for rollout in rollouts]
             errors = [_standard_error(rollout) for rollout in rollouts]
-            reward.errorbar(places, means, errors, fmt="o-", color=colour, markersize=4, linewidth=1.2, label=side)
-            accuracy.plot(places, [rollout.accuracy for rollout in rollouts], "o-", color=colour, markersize=4)
+            reward.errorbar(places, means, errors, fmt="o-", color=color, markersize=4, linewidth=1.2, label=side)
+            accuracy.plot(places, [rollout.accuracy for rollout in rollouts], "o-", color=color, markersize=4)
         reward.set_ylabel("mean reward")
         reward.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1.6)
         accuracy.set_ylabel("accuracy")
@@ -60,11 +60,11 @@ def training(run: Run) -> str:
 def _overlay(figure: Figure, on: list[float], off: list[float], unit: str) -> None:
     shares, cumulative = figure.subplots(1, 2)
     edges = np.histogram_bin_edges([*on, *off], bins=36)
-    for values, (side, colour) in zip((off, on), SIDES, strict=True):
+    for values, (side, color) in zip((off, on), SIDES, strict=True):
         weights = np.full(len(values), 1 / len(values))
-        shares.hist(values, edges, weights=weights, color=colour, alpha=0.22, linewidth=0)
-        shares.hist(values, edges, weights=weights, color=colour, histtype="step", linewidth=1.3)
-        cumulative.ecdf(values, color=colour, linewidth=1.6, label=side)
+        shares.hist(values, edges, weights=weights, color=color, alpha=0.22, linewidth=0)
+        shares.hist(values, edges, weights=weights, color=color, histtype="step", linewidth=1.3)
+        cumulative.ecdf(values, color=color, linewidth=1.6, label=side)
     shares.set_ylabel("share of responses")
     shares.yaxis.set_major_formatter("{x:.0%}")
     cumulative.set_ylabel("cumulative share")
@@ -80,8 +80,8 @@ def _mix(axes: Axes, known: tuple[StepFacts, ...]) -> None:
     counts = sorted({count for fact in known for count in fact.step.mix})
     for place, count in enumerate(counts):
         share = np.array([fact.step.mix.get(count, 0.0) for fact in known])
-        colour = MIX[min(place, len(MIX) - 1)]
-        axes.bar(range(len(known)), share, 0.8, bottom=bottom, color=colour, linewidth=0, label=f"{count} numbers")
+        color = MIX[min(place, len(MIX) - 1)]
+        axes.bar(range(len(known)), share, 0.8, bottom=bottom, color=color, linewidth=0, label=f"{count} numbers")
         bottom += share
     axes.set_ylabel("problems")
     axes.set_yticks([0, 1], ["0%", "100%"])

@@ -70,9 +70,9 @@ def name_steps(axes: Axes, known: Sequence[StepFacts]) -> None:
 
 def _panels(figure: Figure, known: Sequence[StepFacts], value: Callable[[Step, Side], float]) -> tuple[Axes, Axes]:
     seconds, ratio = figure.subplots(2, 1, sharex=True, height_ratios=(2.1, 1))
-    for side, colour, shift in SIDES:
+    for side, color, shift in SIDES:
         for at, fact in _with_side(known, side):
-            seconds.bar(at + shift, value(fact.step, side), 0.36, color=colour, linewidth=0)
+            seconds.bar(at + shift, value(fact.step, side), 0.36, color=color, linewidth=0)
     seconds.set_ylabel("seconds")
     ratio.set_ylabel("off \u00f7 on")
     ratio.axhline(1.0, color=SOFT, linewidth=0.9)
@@ -99,8 +99,8 @@ def _ratios(axes: Axes, values: Sequence[float | None], name: str, *, dashed: bo
         return
     places, ratios = zip(*points, strict=True)
     label = f"{name}, median {median(ratios):.2f}x"
-    style, colour = ("--", SOFT) if dashed else ("-", INK)
-    axes.plot(places, ratios, style, color=colour, marker="o", markersize=4, linewidth=1.4, label=label)
+    style, color = ("--", SOFT) if dashed else ("-", INK)
+    axes.plot(places, ratios, style, color=color, marker="o", markersize=4, linewidth=1.4, label=label)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.8), max(high, 1.1 * max(ratios)))
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1.6)

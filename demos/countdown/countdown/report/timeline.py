@@ -72,7 +72,7 @@ def _span(step: Step) -> Span:
 
 
 def _phases(run: Run) -> list[JsonValue]:
-    """Rollouts, labelled with their step, and learning. What runs without TLT is faded."""
+    """Rollouts, labeled with their step, and learning. What runs without TLT is faded."""
     spans = list[JsonValue]()
     for step in run.steps:
         phases = [(rollout.side, rollout.began_unix_s, rollout.seconds) for rollout in step.rollouts]

@@ -168,7 +168,7 @@ def samples(name: str, result: Comparison) -> str:
 
 
 def rewards(run: Run) -> str:
-    """Summarise the rewards of both sides."""
+    """Summarize the rewards of both sides."""
     sides = [
         f"{side}: mean {sum(r.reward for r in rs) / len(rs):.3f}, {sum(r.correct for r in rs) / len(rs):.1%} correct"
         for side in ("on", "off")
@@ -183,7 +183,7 @@ def rewards(run: Run) -> str:
 
 
 def lengths(run: Run) -> str:
-    """Summarise the response lengths of both sides."""
+    """Summarize the response lengths of both sides."""
     parts = []
     for side in ("on", "off"):
         tokens = sorted(response.tokens for response in responses(run, "on" if side == "on" else "off"))

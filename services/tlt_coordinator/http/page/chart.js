@@ -1,4 +1,4 @@
-/** Two small charts, as SVG that takes its colours from the style sheet. Numbers are in the tables beside them. */
+/** Two small charts, as SVG that takes its colors from the style sheet. Numbers are in the tables beside them. */
 
 import { shape } from "./elements.js";
 

@@ -1,5 +1,5 @@
 /**
- * States as pixels. Each has a colour, from the CSS variable of its name (#rrggbb), and a pattern.
+ * States as pixels. Each has a color, from the CSS variable of its name (#rrggbb), and a pattern.
  *
  * What a drawing costs depends on the size of its canvas alone, not on how often workers changed their state.
  */
@@ -15,7 +15,7 @@ export const PATTERNS = {
   trainer: (x, y) => ((x >> 1) + (y >> 1)) % 2 < 1,
   down: (x, y) => (x + y) % 4 < 1 || (x - y + 8) % 4 < 1,
 };
-/** A state is told by its pattern as well as by its colour; of a state without a pattern, the colour is left. */
+/** A state is told by its pattern as well as by its color; of a state without a pattern, the color is left. */
 
 const PERIOD = 8;
 const PATTERN_STRENGTH = 0.36;
@@ -128,18 +128,18 @@ export function cellsOf(element, states) {
   });
 }
 
-/** Returns a function from the name of a CSS variable to its colour. */
+/** Returns a function from the name of a CSS variable to its color. */
 export function shadesOf(element) {
   const style = getComputedStyle(element);
   return (name) => style.getPropertyValue(`--${name}`).trim();
 }
 
-const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) || 0);
+const channels = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16) || 0);
 const distance = (one, other) => Math.abs(brightness(one) - brightness(other));
 const brightness = ([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 const packed = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
-/** Returns the colour of ink or surface, whichever is read better on the colour of a CSS variable. */
+/** Returns the color of ink or surface, whichever is read better on the color of a CSS variable. */
 export function readable(shades, ground) {
   const behind = channels(shades(ground));
   const [one, other] = [shades("ink"), shades("surface")];

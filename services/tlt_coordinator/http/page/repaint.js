@@ -1,4 +1,4 @@
-/** Canvases do not follow the page's width and colours by themselves. */
+/** Canvases do not follow the page's width and colors by themselves. */
 
 const paints = new WeakMap();
 const shown = new Set();
@@ -15,7 +15,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   }
 });
 
-/** Calls `paint` once the canvas has a size, and whenever that or the colour scheme changes. */
+/** Calls `paint` once the canvas has a size, and whenever that or the color scheme changes. */
 export function onRepaint(canvas, paint) {
   paints.set(canvas, paint);
   shown.add(new WeakRef(canvas));

@@ -161,8 +161,8 @@ function elapsed(seconds, step) {
   return `${Math.round(seconds / 60)} min`;
 }
 
-function line(context, x, place, colour) {
-  context.fillStyle = colour;
+function line(context, x, place, color) {
+  context.fillStyle = color;
   context.fillRect(Math.round(x), place.top, 1, place.rows * place.pitch);
 }
 
@@ -183,9 +183,9 @@ function strip(context, place, shades, spans) {
   }
 }
 
-function fade(context, left, right, place, colour) {
+function fade(context, left, right, place, color) {
   context.globalAlpha = 0.6;
-  context.fillStyle = colour;
+  context.fillStyle = color;
   context.fillRect(left, place.top, right - left, place.rows * place.pitch);
   context.globalAlpha = 1;
 }

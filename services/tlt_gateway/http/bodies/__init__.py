@@ -1,1 +1,1 @@
-"""Bodies of HTTP calls. Every field is either honoured or refused by name."""
+"""Bodies of HTTP calls. Every field is either honored or refused by name."""

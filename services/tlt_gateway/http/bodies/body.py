@@ -1,4 +1,4 @@
-"""Request bodies. Every field is either honoured or refused by name."""
+"""Request bodies. Every field is either honored or refused by name."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.requests import ClientDisconnect
 
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError
-from tlt_gateway.http.bodies.body_room import taken_by
+from tlt_gateway.http.bodies.body_budget import taken_by
 from tlt_gateway.http.bodies.json_body import LARGE_BYTES, parsed
 from tlt_gateway.http.bodies.shown import shown
 

@@ -1,7 +1,5 @@
 """OpenAI's chat endpoint, and vLLM's endpoints that return messages as tokens."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -46,7 +44,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
         except TltError as error:
             raise renamed(error, names) from None
         if body.stream:
-            return EventResponse(growing(name, call, generation))
+            return EventResponse(call.growing(generation), running=auth.work(name))
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
         content = await call.whole(chunks)
@@ -61,12 +59,6 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
         if body.parses_tools:
             await tools.require(body.tools or ())
         return ChatCall(body, prompt, text, tools, prompting, owner=name, model=gateway.info.model), prompt
-
-    async def growing(name: str, call: ChatCall, generation: HttpGeneration) -> AsyncGenerator[Mapping[str, Any], None]:
-        with auth.work(name):
-            async with aclosing(call.growing(generation)) as events:
-                async for event in events:
-                    yield event
 
     @api.post("/v1/chat/completions/render")
     async def render(request: Request) -> Response:

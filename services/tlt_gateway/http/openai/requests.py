@@ -149,7 +149,7 @@ class CompletionRequest(SamplingBody):
         given = self.prompt
         return len(given) if isinstance(given, list) and given and isinstance(given[0], list | str) else 1
 
-    async def prompts(self, text: Text) -> list[Prompt]:
+    async def prompts(self, text: Text, session: str) -> list[Prompt]:
         """
         Return the prompts.
 
@@ -165,6 +165,7 @@ class CompletionRequest(SamplingBody):
                 request_id=RequestId(name if given else ""),
                 token_ids=tuple(ids),
                 sampling=sampling,
+                session_id=session,
                 cache_salt=salt_of(self.cache_salt, self.extra_key),
             )
             for name, ids in zip(names, found, strict=True)
@@ -206,7 +207,7 @@ class TokenGenerate(Body):
     model: str | None = None
     request_id: str = ""
 
-    def prompt(self) -> Prompt:
+    def prompt(self, session: str) -> Prompt:
         """
         Return the prompt.
 
@@ -217,5 +218,6 @@ class TokenGenerate(Body):
             request_id=RequestId(self.request_id),
             token_ids=tuple(self.token_ids),
             sampling=self.sampling_params.params(),
+            session_id=session,
             cache_salt=salt_of(self.cache_salt),
         )

@@ -19,7 +19,7 @@ from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
 from tlt_gateway.http.openai import answers
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, CompletionRequest, TokenGenerate
-from tlt_gateway.http.session import in_session
+from tlt_gateway.http.session import session_of
 from tlt_gateway.http.text.text import Text, require_short
 
 
@@ -39,25 +39,22 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         completions.require_fit(body.count, body.n)
         require_short(body.texts, field="prompt", context_length=gateway.info.context_length)
         try:
-            prompts = in_session(request, await body.prompts(text))
+            prompts = await body.prompts(text, session_of(request))
         except TltError as error:
             raise renamed(error, COMPLETION_NAMES) from None
         if body.stream:
-            return EventResponse(growing(name, body, prompts))
+            return EventResponse(growing(body, prompts), running=auth.work(name))
         with auth.work(name):
             chunks = await unless_hung_up(request, completions.whole(prompts, body.n))
         count = sum(len(chunk.token_ids) for chunk in chunks)
         return await answered(lambda: answers.completion(body, text, gateway.info.model, prompts, chunks), tokens=count)
 
-    async def growing(
-        name: str, body: CompletionRequest, prompts: Sequence[Prompt]
-    ) -> AsyncGenerator[dict[str, JsonValue], None]:
+    async def growing(body: CompletionRequest, prompts: Sequence[Prompt]) -> AsyncGenerator[dict[str, JsonValue], None]:
         count, model = len(prompts) * body.n, gateway.info.model
         choices = [answers.Choice(body, text, prompts[place // body.n], place) for place in range(count)]
-        with auth.work(name):
-            async with aclosing(completions.chunks(prompts, body.n)) as chunks:
-                async for place, chunk in chunks:
-                    yield answers.part(body, model, chunk, choices[place])
+        async with aclosing(completions.chunks(prompts, body.n)) as chunks:
+            async for place, chunk in chunks:
+                yield answers.part(body, model, chunk, choices[place])
         if body.stream_options is not None and body.stream_options.include_usage:
             yield answers.usage_part(body, model, prompts, choices)
 
@@ -69,7 +66,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         _require_sampled(body.sampling_params.logprobs, "sampling_params.logprobs")
         generation.require_fit(1, body.sampling_params.n)
         try:
-            [prompt] = in_session(request, [body.prompt()])
+            prompt = body.prompt(session_of(request))
         except TltError as error:
             raise renamed(error, GENERATE_NAMES) from None
         with auth.work(name):

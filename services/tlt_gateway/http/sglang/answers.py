@@ -2,10 +2,12 @@
 
 import base64
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_gateway.http.answers import meta_info
@@ -30,11 +32,18 @@ class Answers:
         self._prompts = prompts
         self._began_s = time.monotonic()
         self._said: dict[int, _Said] = {}
+        self._so_far: defaultdict[int, MergedChunk] = defaultdict(MergedChunk)
 
     def whole(self, responses: Sequence[TokenChunk]) -> Any:
         """Return the answer to the call, with complete responses."""
         found = [self.answer(place, response) for place, response in enumerate(responses)]
         return found if self._body.is_list else found[0]
+
+    def grown(self, place: int, chunk: TokenChunk) -> dict[str, Any]:
+        """Return the answer with all tokens so far, given the next ones."""
+        so_far = self._so_far[place]
+        so_far.add(chunk)
+        return self.answer(place, so_far.whole())
 
     def answer(self, place: int, so_far: TokenChunk) -> dict[str, Any]:
         """Return the answer with all tokens so far. `place` is the sample's index over all prompts."""

@@ -150,7 +150,7 @@ class GenerateBody(Body):
         """Return whether a prompt's answer includes log-probabilities."""
         return bool(self.return_logprob[index] if isinstance(self.return_logprob, list) else self.return_logprob)
 
-    async def prompts(self, text: Text) -> list[Prompt]:
+    async def prompts(self, text: Text, session: str = "") -> list[Prompt]:
         """
         Return the prompts.
 
@@ -181,6 +181,7 @@ class GenerateBody(Body):
                 request_id=RequestId(self._name(index, len(ids))),
                 token_ids=tuple(tokens),
                 sampling=self.sampling(index).params(),
+                session_id=session,
                 cache_salt=salt_of(_at(self.cache_salt, index), _at(self.extra_key, index)),
                 routed_experts_start=self.routed_experts_start_len if self.return_routed_experts else None,
             )

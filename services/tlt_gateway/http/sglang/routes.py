@@ -20,7 +20,7 @@ from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, renamed, strings_of
 from tlt_gateway.http.events import EventResponse
 from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
-from tlt_gateway.http.session import in_session
+from tlt_gateway.http.session import session_of
 from tlt_gateway.http.sglang.answers import Answers
 from tlt_gateway.http.sglang.control import Abort
 from tlt_gateway.http.sglang.requests import NAMES, TEXT_NAMES, GenerateBody
@@ -45,24 +45,22 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         name = auth.permit(request, "Generate")
         body, generation, names = await received(request)
         try:
-            prompts = in_session(request, await body.prompts(text))
+            prompts = await body.prompts(text, session_of(request))
         except TltError as error:
             raise renamed(error, names) from None
         answers = Answers(body, text, prompts)
         if body.stream:
-            return EventResponse(growing(name, generation, body, prompts, answers))
+            return EventResponse(growing(generation, body, prompts, answers), running=auth.work(name))
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
         return await answered(lambda: answers.whole(chunks), tokens=sum(map(_size, chunks)))
 
     async def growing(
-        name: str, generation: HttpGeneration, body: GenerateBody, prompts: Sequence[Prompt], answers: Answers
+        generation: HttpGeneration, body: GenerateBody, prompts: Sequence[Prompt], answers: Answers
     ) -> AsyncGenerator[dict[str, Any], None]:
-        with auth.work(name):
-            async with aclosing(generation.growing(prompts, body.sampling(0).n)) as chunks:
-                async for place, so_far in chunks:
-                    answer = answers.answer(place, so_far)
-                    yield answer | ({"index": place} if body.is_list else {})
+        async with aclosing(generation.chunks(prompts, body.sampling(0).n)) as chunks:
+            async for place, chunk in chunks:
+                yield answers.grown(place, chunk) | ({"index": place} if body.is_list else {})
 
     @api.post("/announce")
     async def announce(request: Request) -> Response:

@@ -12,7 +12,7 @@ from tlt_common.text.detokenizer import Detokenizer, Vocabulary, lead_of
 from tlt_gateway.http.text.tokenizer import load_tokenizer
 
 AT_ONCE = 2**20
-"""Characters that are tokenised at a time."""
+"""Characters that are tokenized at a time."""
 
 
 CHARACTERS_PER_TOKEN = 32

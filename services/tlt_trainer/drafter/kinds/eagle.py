@@ -28,7 +28,7 @@ REGRESSION_WEIGHT = 3.0
 without. The distributions alone say little about a state; later passes depend on all of it."""
 INIT_GAIN = 0.5
 """Gain of fc and the input projections. The two output projections start at zero, so that the layer starts as fc alone:
-of the initialisations tried, this one learned fastest."""
+of the initializations tried, this one learned fastest."""
 
 
 class Norm(nn.Module):

@@ -5,6 +5,10 @@ Arms are captured for the batch sizes at which they may run (the thresholds of B
 drafter separately, and arms whose captures have the same shape share them. Graphs that exceed a byte budget are
 dropped, least useful per byte first; the order does not depend on the budget, so that a smaller one drops the same and
 more.
+
+The benefit of a graph is the time of the kernel launches that it replaces by a single one, weighted by the share of
+rounds that use it. Without measurements, every allowed arm is assumed equally likely, and the number of running
+requests long-tailed as in rollouts: the time at a batch size of b is proportional to 1 / b.
 """
 
 import math
@@ -14,8 +18,11 @@ from dataclasses import dataclass
 from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.graphs.batches import Allows, allowed_sizes, batch_sizes, reach
 from tlt_worker.capacity.graphs.cost import Costs
-from tlt_worker.capacity.graphs.runner import Runner, runners_of
-from tlt_worker.capacity.graphs.value import worth
+from tlt_worker.capacity.graphs.runner import Runner, Stage, runners_of
+
+KERNELS_PER_LAYER = 12
+LAUNCH_S = 5e-6
+"""Seconds per kernel launch by PyTorch on one CPU thread."""
 
 Captures = Mapping[Runner, tuple[int, ...]]
 """Batch sizes, ascending, by runner."""
@@ -169,3 +176,26 @@ def _unmerged(arms: Sequence[Arm], question: Question, sizes: Sequence[int]) -> 
     every = [runner for arm in drafting for runner in runners_of(arm)]
     own = costs.runner(off, batch_sizes(question.max_batch)) + sum(costs.runner(runner, sizes) for runner in every)
     return max(alone), own + costs.shared({off: question.max_batch, **dict.fromkeys(every, sizes[-1])})
+
+
+def launches_s(runner: Runner, layers: int) -> float:
+    """Return the seconds to launch one pass of a runner kernel by kernel, for a target with this many layers."""
+    drafting = 1 if runner.is_block else runner.steps - 1
+    passes = {Stage.VERIFY: layers, Stage.DRAFT: drafting, Stage.EXTEND: 1}[runner.stage]
+    return passes * KERNELS_PER_LAYER * LAUNCH_S
+
+
+def worth(
+    captures: Mapping[Runner, Sequence[int]], arms: Sequence[Arm], *, max_batch: int, allows: Allows, layers: int
+) -> dict[tuple[Runner, int], float]:
+    """Return the expected seconds saved per round by every graph, by runner and batch size."""
+    found = {(runner, size): 0.0 for runner, sizes in captures.items() for size in sizes}
+    harmonic = sum(1 / batch for batch in range(1, max_batch + 1))
+    for batch in range(1, max_batch + 1):
+        allowed = [arm for arm in arms if allows(arm, batch)]
+        for arm in allowed:
+            share = 1 / batch / harmonic / len(allowed)
+            for runner in runners_of(arm):
+                if (size := reach(captures.get(runner, ()), batch)) is not None:
+                    found[runner, size] += share * launches_s(runner, layers)
+    return found

@@ -27,7 +27,7 @@ MARGIN = 0.02
 MIN_CACHE = 0.2
 """Fraction of a GPU's memory below which the KV cache does not shrink for graphs and arms, unless it holds
 `max_running` full contexts."""
-ROOM = 0.8
+MAX_WEIGHTS = 0.8
 """Weights that fit into this fraction of a GPU are accepted: if they leave too little, warnings say so."""
 MIN_GRAPHS = 0.5
 """Share of the graphs' bytes that must fit for arms to be kept."""
@@ -60,9 +60,9 @@ class Division:
     table: MemoryTable
 
     @property
-    def room(self) -> float:
+    def weights_limit(self) -> float:
         """Fraction of the GPU within which the weights must fit, even if nothing else does."""
-        return max(self.gpu_memory, ROOM)
+        return max(self.gpu_memory, MAX_WEIGHTS)
 
 
 def divide(engine: EngineConfig, profile: DeviceProfile, gpus: Gpus) -> Division:

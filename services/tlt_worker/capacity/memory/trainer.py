@@ -66,10 +66,10 @@ class TrainerMemory:
         # Saved per pass: log-probabilities. At once besides: the policy's, logits in both types, and their gradients.
         step = cast + activations + scores * ((passes + 4) * FLOAT + HALF) + target
         score = cast + parameters * FLOAT + activations // passes + scores * (4 * FLOAT + HALF) + target
-        orthogonalised = shape.hidden * max(drafter.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
+        orthogonalized = shape.hidden * max(drafter.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
         # The new heads of weights and average, and the rows they are put together from.
         chosen = 5 * drafter.head_parameters * FLOAT
-        return max(step, score, orthogonalised, chosen) if not drafter.queries else max(self._blocks, orthogonalised)
+        return max(step, score, orthogonalized, chosen) if not drafter.queries else max(self._blocks, orthogonalized)
 
     @property
     def _blocks(self) -> int:
@@ -82,7 +82,7 @@ class TrainerMemory:
         queries = blocks * drafter.queries
         cast = drafter.parameters * HALF
         context = tokens * (drafter.captured + 2 + 4 * drafter.layers) * shape.hidden * HALF
-        # Per query of a layer: products with all keys, masked, joined, normalised, and as they are multiplied.
+        # Per query of a layer: products with all keys, masked, joined, normalized, and as they are multiplied.
         attention = queries * drafter.heads * (tokens + drafter.queries) * (3 * FLOAT + 2 * HALF)
         activations = drafter.layers * (queries * (12 * shape.hidden + 4 * drafter.intermediate) * HALF + attention)
         # The policy's logits and distribution; the drafts' logits in both types, their bias, and gradients of these.

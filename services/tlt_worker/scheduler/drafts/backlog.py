@@ -57,7 +57,7 @@ class Backlog:
         row_bytes = hidden_KH.shape[1] * hidden_KH.element_size()
         max_rows = self.max_rows = max(1, min(self.slot_count, self.limit_bytes // row_bytes))
         slots_K, hidden_KH, tokens_K = slots_K[-max_rows:], hidden_KH[-max_rows:], tokens_K[-max_rows:]
-        hidden_WH, tokens_W, row_of_S = self._room(max_rows, slots_K, hidden_KH, tokens_K)
+        hidden_WH, tokens_W, row_of_S = self._buffers(max_rows, slots_K, hidden_KH, tokens_K)
         rows_K = torch.arange(self._next, self._next + len(slots_K), device=slots_K.device)
         for low, high in self._places(len(slots_K), len(tokens_W)):
             part = slice(low - self._next, high - self._next)
@@ -92,7 +92,7 @@ class Backlog:
         turn = (low // size + 1) * size
         return [(low, high)] if high <= turn else [(low, turn), (turn, high)]
 
-    def _room(
+    def _buffers(
         self, max_rows: int, slots_K: Tensor, hidden_KH: Tensor, tokens_K: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the buffers, grown on demand up to `max_rows` rows: GPU memory is allocated only when needed."""

@@ -46,7 +46,7 @@ class EagerChain:
     """SGLang's cache of the drafter's keys and values."""
     slot_table: Tensor
     """[requests, context]: the cache slot of each position."""
-    _rooms: dict[str, Tensor] = field(default_factory=dict)
+    _buffers: dict[str, Tensor] = field(default_factory=dict)
     """Buffers reused across rounds: new allocations would have to be mapped by the kernel each time."""
 
     @classmethod
@@ -176,18 +176,18 @@ class EagerChain:
         """Return the cached rows [B, L + K, G, D] in float32. The last K are not written yet."""
         batch, longest = slots_BL.shape
         inner = buffer_SGD.shape[1:]
-        rows = self._room("rows", (batch * longest, *inner), buffer_SGD.dtype)
+        rows = self._buffer("rows", (batch * longest, *inner), buffer_SGD.dtype)
         torch.index_select(buffer_SGD, 0, slots_BL.view(-1), out=rows)
-        room = self._room(name, (batch, longest + steps, *inner), torch.float32)
-        room[:, :longest].copy_(rows.view(batch, longest, *inner))
-        return room
+        found = self._buffer(name, (batch, longest + steps, *inner), torch.float32)
+        found[:, :longest].copy_(rows.view(batch, longest, *inner))
+        return found
 
-    def _room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    def _buffer(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         wanted = torch.Size(shape).numel()
-        room = self._rooms.get(name)
-        if room is None or room.numel() < wanted:
-            room = self._rooms[name] = torch.empty(wanted + wanted // 4, dtype=dtype)
-        return room[:wanted].view(*shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < wanted:
+            buffer = self._buffers[name] = torch.empty(wanted + wanted // 4, dtype=dtype)
+        return buffer[:wanted].view(*shape)
 
 
 @dataclass(slots=True, kw_only=True)

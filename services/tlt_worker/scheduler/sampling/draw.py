@@ -28,7 +28,7 @@ _kept = KeptHashes()
 
 def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
     """
-    Draw one token per row by inverting the cumulative weights at `coins_R`; weights need not be normalised.
+    Draw one token per row by inverting the cumulative weights at `coins_R`; weights need not be normalized.
 
     Exact up to the bounds of `fixed_point`. A row with zero or NaN weights gives the last token, since an id beyond the
     vocabulary would crash the engine.

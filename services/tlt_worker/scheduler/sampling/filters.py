@@ -3,7 +3,7 @@ Filters the distribution that a token is drawn from: temperature first, then top
 probabilities.
 
 The same rule applies to the first token and to verification, on every device. SGLang 0.5.23 has three rules: its torch
-sampler filters jointly, flashinfer and EAGLE's verification renormalise after top-k before they apply top-p, and
+sampler filters jointly, flashinfer and EAGLE's verification renormalize after top-k before they apply top-p, and
 verification ignores min-p.
 
 Shapes: M rows, F of them with filters left to apply, R some rows, K leading tokens of a row, V vocabulary.
@@ -43,7 +43,7 @@ def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
         lowest_F = torch.where(is_kept_FK, values_FK, 1.0).amin(-1)
         is_done_F = (lowest_F > values_FK[:, -1]) | (width == size)
         values_FK = torch.where(is_kept_FK, values_FK, 0.0)[is_done_F]
-        values_FK = threshold.normalised(values_FK, whole(values_FK).sum(-1, keepdim=True))
+        values_FK = threshold.normalized(values_FK, whole(values_FK).sum(-1, keepdim=True))
         cut_MV[left_F[is_done_F]] = cut_MV.new_zeros(len(values_FK), size).scatter_(-1, ids_FK[is_done_F], values_FK)
         left_F = left_F[~is_done_F]
         if not len(left_F):

@@ -1,7 +1,7 @@
 """
 Penalties and minimum lengths, from exact token counts of each response.
 
-SGLang's penalisers lose their counts when a request is retracted, ignore a prefix generated elsewhere, and lag one
+SGLang's penalizers lose their counts when a request is retracted, ignore a prefix generated elsewhere, and lag one
 token behind with overlapped scheduling. Here counts start with all tokens generated before the pass and add each
 round's root, the last accepted token: one per round, since requests with penalties are not drafted for.
 
@@ -50,13 +50,13 @@ class Penalties:
 
     def apply(self, reqs: Sequence[Any], info: Any) -> None:
         """Set this round's penalties [B, V] where SGLang adds them to logits and divides logits by them."""
-        penalised = [(place, penalty) for place, req in enumerate(reqs) if (penalty := _penalty(req)) is not None]
-        if not penalised:
+        penalized = [(place, penalty) for place, req in enumerate(reqs) if (penalty := _penalty(req)) is not None]
+        if not penalized:
             return
         device = info.temperatures.device
         added_BV = torch.zeros(len(reqs), self.vocabulary, device=device)
         divided_BV = torch.ones(len(reqs), self.vocabulary, device=device)
-        for place, penalty in penalised:
+        for place, penalty in penalized:
             counts_V, req = self._counts[reqs[place].rid], reqs[place]
             is_generated_V = counts_V > 0
             added_BV[place] -= counts_V * penalty.frequency + is_generated_V * penalty.presence

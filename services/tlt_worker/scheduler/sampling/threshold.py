@@ -36,7 +36,7 @@ def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
     is_first_MV = is_equal_MV & (rank_MV < left_M1) & (rank_MV * whole(least_M1) <= room_M1)
     is_likely_MV = weights_MV >= weights_MV.amax(-1, keepdim=True) * cuts.min_ps.view(-1, 1)
     is_kept_MV = (is_above_MV | is_first_MV) & is_likely_MV
-    cut_MV = normalised(torch.where(is_kept_MV, weights_MV, 0.0), _mass(whole_MV, is_kept_MV))
+    cut_MV = normalized(torch.where(is_kept_MV, weights_MV, 0.0), _mass(whole_MV, is_kept_MV))
     return torch.where(cuts.filter(probs_MV.shape[-1]).view(-1, 1), cut_MV, probs_MV)
 
 
@@ -45,7 +45,7 @@ def masses(cuts: Cuts) -> Tensor:
     return torch.where(cuts.top_ps < 1.0, (cuts.top_ps.float() * 2.0**BITS).to(torch.int64), _ALL)
 
 
-def normalised(weights_MV: Tensor, total_M1: Tensor) -> Tensor:
+def normalized(weights_MV: Tensor, total_M1: Tensor) -> Tensor:
     """Divide rows by their integer totals [M, 1]."""
     return weights_MV / (total_M1.float() * 2.0**-BITS)
 

@@ -121,7 +121,7 @@ def verify_tree_greedy_cpu(
     """
     Walk each tree along the target's argmax. Parameter names are those of the compiled operator.
 
-    Writes `predicts` [B * N], `accept_index` [B, depth] (initialised to -1) and `accept_token_num` [B], without the
+    Writes `predicts` [B * N], `accept_index` [B, depth] (initialized to -1) and `accept_token_num` [B], without the
     bonus token.
     """
     batch, depth = accept_index.shape

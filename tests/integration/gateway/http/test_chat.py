@@ -143,7 +143,7 @@ async def test_turns_that_were_forgotten_to_make_room_are_counted(serve: Serve, 
     assert REGISTRY.get_sample_value("tlt_gateway_forgotten_conversations_total") >= 1  # type: ignore[operator]
 
 
-async def test_turns_of_other_sessions_and_changed_ones_are_tokenised(chat: Chat) -> None:
+async def test_turns_of_other_sessions_and_changed_ones_are_tokenized(chat: Chat) -> None:
     chat.script("sunny")
     await chat.ask(ASK, session="s")
     talk = [*ASK, {"role": "assistant", "content": "sunny"}, {"role": "user", "content": "and Rome"}]
@@ -250,7 +250,7 @@ async def test_text_becomes_tokens_and_back(chat: Chat) -> None:
         ({"messages": SAID, "input_ids": [4, 5], "required_prefix_token_ids": [5]}, "input_ids"),
     ],
 )
-async def test_what_cannot_be_honoured_is_refused_by_name(chat: Chat, change: dict[str, Any], field: str) -> None:
+async def test_what_cannot_be_honored_is_refused_by_name(chat: Chat, change: dict[str, Any], field: str) -> None:
     error = await chat.http.refused("/v1/chat/completions", {"messages": ASK} | change)
     assert error["param"].startswith(field)
     assert not chat.worker.prompts

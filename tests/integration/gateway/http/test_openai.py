@@ -76,7 +76,7 @@ async def test_tokens_in_and_out(serve: Serve, worker: FakeWorker) -> None:
         ({"whatever": 1}, "whatever"),
     ],
 )
-async def test_what_cannot_be_honoured_is_refused_by_name(
+async def test_what_cannot_be_honored_is_refused_by_name(
     serve: Serve, worker: FakeWorker, change: dict[str, Any], field: str
 ) -> None:
     async with serve(worker) as http:

@@ -90,9 +90,7 @@ async def test_salts_divide_what_an_owner_has_cached(
         ("/generate", {"input_ids": PROMPT, "sampling_params": {"max_new_tokens": 2}}),
     ],
 )
-async def test_every_protocol_honours_salts(
-    serve: Serve, worker: FakeWorker, path: str, fields: dict[str, Any]
-) -> None:
+async def test_every_protocol_honors_salts(serve: Serve, worker: FakeWorker, path: str, fields: dict[str, Any]) -> None:
     model = {} if path == "/generate" else {"model": "fake"}
     async with serve(worker) as http:
         for salt in ("a", "b", None):

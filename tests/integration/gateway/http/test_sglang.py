@@ -77,7 +77,7 @@ async def test_a_stream_repeats_all_tokens_so_far(serve: Serve, worker: FakeWork
         ({"unknown": 1}, "unknown"),
     ],
 )
-async def test_what_cannot_be_honoured_is_refused_by_name(
+async def test_what_cannot_be_honored_is_refused_by_name(
     serve: Serve, worker: FakeWorker, change: dict[str, Any], field: str
 ) -> None:
     async with serve(worker) as http:

@@ -127,7 +127,7 @@ async def test_what_there_is_nothing_to_do_for_is_accepted(serve: Serve, worker:
         ),
     ],
 )
-async def test_what_cannot_be_honoured_is_refused_by_name(
+async def test_what_cannot_be_honored_is_refused_by_name(
     serve: Serve, worker: FakeWorker, path: str, body: dict[str, Any] | None, field: str
 ) -> None:
     async with serve(worker) as http:

@@ -4,7 +4,7 @@ from random import Random
 
 from tests.unit.tlt_common.bandit.playing import SHORT
 from tlt_common.bandit import Bandit, BanditConfig
-from tlt_common.bandit.owed import Owed
+from tlt_common.bandit.track import Owed
 from tlt_common.domain.arm import OFF, Arm, ngram
 
 FOUND = ngram(4)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.tlt_common.bandit.playing import LONG, SHORT, play
 from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.bandit.pace import MachinePace
-from tlt_common.bandit.round_times import WINDOW, RoundTimes
+from tlt_common.bandit.track import TIMES_WINDOW, RoundTimes
 from tlt_common.domain.arm import DEFAULT_ARMS, OFF, Arm
 
 SECONDS = {OFF: 0.1, SHORT: 0.19, LONG: 0.33}
@@ -90,7 +90,7 @@ def test_the_pace_is_doubtful_until_arms_were_compared_at_it() -> None:
 def test_times_that_change_for_good_replace_those_before_and_a_pause_does_not(changed: float) -> None:
     times = RoundTimes(window=64)
     assert times.seconds is None
-    for _ in range(WINDOW):
+    for _ in range(TIMES_WINDOW):
         times.add(1.0)
     for each in (9.0, 1.0, 9.0, 9.0, 1.0):
         times.add(each)

@@ -66,7 +66,7 @@ def test_a_sum_is_spread_over_the_requests(batch: int, data: st.DataObject) -> N
         ("at_s", -1),
         ("drafter", -1),
         ("policy", "new"),
-        ("colour", "red"),
+        ("color", "red"),
     ],
 )
 def test_what_is_no_round_is_refused_by_line_and_field(field: str, value: Any) -> None:

@@ -65,9 +65,9 @@ def test_trls_generation_kwargs_take_precedence() -> None:
 
 
 def test_verls_limit_is_the_room_that_is_left() -> None:
-    sampling = verl_sampling_of({"max_tokens": 9, "stop": "x", "min_tokens": 1}, room=4, ignore_eos=True)
+    sampling = verl_sampling_of({"max_tokens": 9, "stop": "x", "min_tokens": 1}, max_new_tokens=4, ignore_eos=True)
     assert sampling == SamplingParams(max_new_tokens=4, min_new_tokens=1, stop=("x",), ignore_eos=True)
-    assert not verl_sampling_of({"ignore_eos": False}, room=4, ignore_eos=True).ignore_eos
+    assert not verl_sampling_of({"ignore_eos": False}, max_new_tokens=4, ignore_eos=True).ignore_eos
 
 
 def test_openrlhfs_parameters_are_attributes() -> None:

@@ -56,7 +56,7 @@ def settings(**changes: Any) -> tuple[SimpleNamespace, SimpleNamespace]:
         ({"lora": {"rank": 8}}, r"model\.lora\.merge"),
     ],
 )
-def test_settings_that_cannot_be_honoured_are_named(change: dict[str, Any], field: str) -> None:
+def test_settings_that_cannot_be_honored_are_named(change: dict[str, Any], field: str) -> None:
     require_supported(*settings())
     require_supported(*settings(lora_rank=8, lora={"merge": True}))
     with pytest.raises(ConfigError, match=field):

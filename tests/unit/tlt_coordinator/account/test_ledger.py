@@ -13,7 +13,7 @@ from tlt_coordinator.account.ledger import (
     TIMELINE_CHANGES,
     Account,
     Ledger,
-    TimelineRoom,
+    TimelineCapacity,
 )
 
 START_S = 1_800_000_000.0
@@ -290,7 +290,7 @@ def test_accounts_are_returned_in_turn() -> None:
 
 
 def test_the_timelines_of_a_large_fleet_share_what_all_may_hold() -> None:
-    room, part = TimelineRoom(), ALL_CHANGES // 10_240
+    room, part = TimelineCapacity(), ALL_CHANGES // 10_240
     for workers, kept in ((1, TIMELINE_CHANGES), (2048, TIMELINE_CHANGES), (10_240, part), (10**6, LEAST_CHANGES)):
         room.share(workers)
         assert room.changes == kept

@@ -16,7 +16,7 @@ from tlt_common.domain.fleet import Member, WorkerHello, WorkerState, WorkerStat
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.http.reasons import reasons_of
+from tlt_coordinator.http.api import reasons_of
 from tlt_coordinator.http.viewer_access import access_of
 from tlt_coordinator.lending.decision import Standing
 from tlt_coordinator.observer import ObservedWorker

@@ -52,7 +52,7 @@ def test_the_renderer_imports_nothing_of_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("state", WorkerState)
-def test_every_state_has_a_colour_a_pattern_and_a_meaning(state: WorkerState) -> None:
+def test_every_state_has_a_color_a_pattern_and_a_meaning(state: WorkerState) -> None:
     assert len(re.findall(rf"--{state.value}: #[0-9a-f]{{6}};", (FOLDER / "style.css").read_text())) == 2
     assert re.search(rf"^  {state.value}: \(.*\) =>", (FOLDER / "raster.js").read_text(), re.MULTILINE)
     words = (FOLDER / "words.js").read_text()

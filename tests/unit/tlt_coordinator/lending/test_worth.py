@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.domain.fleet import WorkerState, WorkerStatus
+from tlt_common.domain.fleet import PAY_GAIN, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.lending.worth import COUNTS, TOGETHER, Worth
+from tlt_coordinator.lending.worth import TOGETHER, Worth
 
 LENT = WorkerStatus(state=WorkerState.TRAINING, epoch=Epoch(3), training_gain=0.5)
 
@@ -35,7 +35,7 @@ def test_one_trainer_always_pays_and_the_last_one_gains_what_counts(
     assert 1 <= count < inf
     mean = sum(found.gain(WorkerId(f"w{number}")) for number in range(len(gains))) / len(gains)
     added = mean * TOGETHER * count ** (TOGETHER - 1) * idle_s
-    assert count == 1 or added >= COUNTS * 0.999
+    assert count == 1 or added >= PAY_GAIN * 0.999
 
 
 def test_early_in_a_run_more_trainers_pay_than_later() -> None:

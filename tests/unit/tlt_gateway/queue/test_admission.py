@@ -12,8 +12,8 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import QueueLimits
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import QueueLimits
 
 pytestmark = pytest.mark.looptime
 
@@ -47,13 +47,13 @@ class Seats:
         self.free += 1
 
 
-def queue(room: Seats, *, max_queued: int = 100, max_tokens: int = 1_000_000, share: float = 1.0) -> Admission[str]:
+def queue(seats: Seats, *, max_queued: int = 100, max_tokens: int = 1_000_000, share: float = 1.0) -> Admission[str]:
     limits = QueueLimits(requests=max_queued, tokens=max_tokens, owner_share=share)
-    return Admission(room, limits=limits, worker_wait_s=60.0, retry_after_s=2.0)
+    return Admission(seats, limits=limits, worker_wait_s=60.0, retry_after_s=2.0)
 
 
 def reserved(admission: Admission[str], count: int = 1, *, tokens: int = 1, owner: str = "") -> Any:
-    return admission.room.reserved(owner, requests=count, tokens=tokens, field="prompts")
+    return admission.capacity.reserved(owner, requests=count, tokens=tokens, field="prompts")
 
 
 def prompt(name: str, version: int | None = None) -> Prompt:
@@ -64,15 +64,15 @@ def prompt(name: str, version: int | None = None) -> Prompt:
 
 async def sit(admission: Admission[str], name: str, seconds: float, order: list[str], *, first: bool = False) -> None:
     with reserved(admission) as reservation:
-        async with admission.slot(prompt(name), room=Room(), first=first):
+        async with admission.slot(prompt(name), gate=Gate(), first=first):
             reservation.use()
             order.append(name)
             await asyncio.sleep(seconds)
 
 
 async def test_requests_are_seated_in_the_order_they_came() -> None:
-    room, order = Seats(2), list[str]()
-    admission = queue(room)
+    seats, order = Seats(2), list[str]()
+    admission = queue(seats)
     async with asyncio.TaskGroup() as group:
         for name in "abcdef":
             group.create_task(sit(admission, name, 3600.0, order))
@@ -80,7 +80,7 @@ async def test_requests_are_seated_in_the_order_they_came() -> None:
         assert (order, admission.queued) == (["a", "b"], 4)
     assert order == list("abcdef")
     assert asyncio.get_running_loop().time() == 3 * 3600.0
-    assert (room.free, admission.queued) == (2, 0)
+    assert (seats.free, admission.queued) == (2, 0)
 
 
 async def test_a_request_that_lost_its_worker_does_not_go_to_the_end_of_the_queue() -> None:
@@ -111,8 +111,8 @@ async def test_a_request_that_was_assigned_a_slot_before_a_pause_does_not_start_
 
 
 async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
-    room, order = Seats(1), list[str]()
-    admission = queue(room)
+    seats, order = Seats(1), list[str]()
+    admission = queue(seats)
     async with asyncio.TaskGroup() as group:
         for name in "ab":
             group.create_task(sit(admission, name, 10.0, order))
@@ -121,15 +121,15 @@ async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
         await asyncio.sleep(1)
         gone.cancel()
     assert order == ["a", "b", "c"]
-    assert room.free == 1
+    assert seats.free == 1
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.1, 10), st.booleans()), max_size=12), st.integers(1, 3))
 def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float, float, bool]], slots: int) -> None:
-    room = Seats(slots)
+    seats = Seats(slots)
 
     async def run() -> None:
-        admission = queue(room)
+        admission = queue(seats)
         async with asyncio.TaskGroup() as group:
             for index, (start_s, stay_s, leaves) in enumerate(plan):
                 group.create_task(visit(admission, str(index), start_s, stay_s, leaves=leaves))
@@ -144,18 +144,18 @@ def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float,
             assert leaves
 
     asyncio.run(run())
-    assert room.free == slots
+    assert seats.free == slots
 
 
 async def test_a_cancellation_in_the_moment_of_being_seated_gives_the_seat_back() -> None:
-    room = Seats(1)
-    admission = queue(room)
+    seats = Seats(1)
+    admission = queue(seats)
     async with asyncio.TaskGroup() as group:
-        async with admission.slot(prompt("a"), room=Room()):
+        async with admission.slot(prompt("a"), gate=Gate()):
             waiting = group.create_task(sit(admission, "b", 1.0, []))
             await asyncio.sleep(0)
         waiting.cancel()  # its future has the slot, its task has not run yet
-    assert room.free == 1
+    assert seats.free == 1
 
 
 async def test_a_withdrawn_request_ends_with_aborted() -> None:
@@ -170,17 +170,17 @@ async def test_a_withdrawn_request_ends_with_aborted() -> None:
 
 
 async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
-    room = Seats(1)
-    admission = queue(room)
+    seats = Seats(1)
+    admission = queue(seats)
     with pytest.raises(NotFoundError):
-        async with admission.slot(prompt("v", UNKNOWN), room=Room()):
+        async with admission.slot(prompt("v", UNKNOWN), gate=Gate()):
             pass
-    async with asyncio.TaskGroup() as group, admission.slot(prompt("a"), room=Room()):
+    async with asyncio.TaskGroup() as group, admission.slot(prompt("a"), gate=Gate()):
         group.create_task(sit(admission, "b", 1.0, []))
         await asyncio.sleep(0)
         group.create_task(expect(admission, NotFoundError, version=UNKNOWN))
         await asyncio.sleep(0)
-    assert room.free == 1
+    assert seats.free == 1
 
 
 async def test_waiting_for_a_busy_worker_has_no_other_limit_than_the_callers() -> None:
@@ -194,30 +194,30 @@ async def test_waiting_for_a_busy_worker_has_no_other_limit_than_the_callers() -
 
 
 async def test_waiting_for_workers_that_are_all_gone_ends_after_the_limit() -> None:
-    room = Seats(1)
-    admission = queue(room)
+    seats = Seats(1)
+    admission = queue(seats)
     async with asyncio.TaskGroup() as group:
-        async with admission.slot(prompt("a"), room=Room()):
+        async with admission.slot(prompt("a"), gate=Gate()):
             waiting = group.create_task(expect(admission, UnavailableError))
             await asyncio.sleep(100)
-            room.absent_since_s = asyncio.get_running_loop().time()
-            room.free -= 1  # what was free went away with the worker
+            seats.absent_since_s = asyncio.get_running_loop().time()
+            seats.free -= 1  # what was free went away with the worker
         await waiting
     assert asyncio.get_running_loop().time() == pytest.approx(160.0)
 
 
 @asynccontextmanager
-async def absent(room: Seats) -> AsyncIterator[None]:
-    room.absent_since_s = asyncio.get_running_loop().time()
+async def absent(seats: Seats) -> AsyncIterator[None]:
+    seats.absent_since_s = asyncio.get_running_loop().time()
     yield
-    room.absent_since_s = None
+    seats.absent_since_s = None
 
 
 async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() -> None:
-    room, order = Seats(1), list[str]()
-    admission = queue(room)
+    seats, order = Seats(1), list[str]()
+    admission = queue(seats)
     async with asyncio.TaskGroup() as group:
-        async with absent(room):
+        async with absent(seats):
             group.create_task(sit(admission, "a", 1.0, order))
             await asyncio.sleep(59)
             assert order == []
@@ -227,12 +227,12 @@ async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() 
 
 async def expect(admission: Admission[str], error: type[Exception], version: int | None = None) -> None:
     with pytest.raises(error):
-        async with admission.slot(prompt("x", version), room=Room()):
+        async with admission.slot(prompt("x", version), gate=Gate()):
             pytest.fail("it got a slot")
 
 
 async def wanting(admission: Admission[str], name: str, version: int | None, order: list[str]) -> None:
-    async with admission.slot(prompt(name, version), room=Room()):
+    async with admission.slot(prompt(name, version), gate=Gate()):
         order.append(name)
         await asyncio.sleep(1.0)
 
@@ -329,11 +329,11 @@ async def test_waiting_is_measured_and_refusals_are_counted() -> None:
 
 
 async def test_a_request_whose_room_is_closed_lets_others_pass_and_is_first_when_it_opens() -> None:
-    seats, order, room = Seats(1), list[str](), Room()
+    seats, order, gate = Seats(1), list[str](), Gate()
     admission = queue(seats)
 
     async def slow(name: str) -> None:
-        async with admission.slot(prompt(name), room=room):
+        async with admission.slot(prompt(name), gate=gate):
             order.append(name)
             await asyncio.sleep(1)
 
@@ -344,10 +344,10 @@ async def test_a_request_whose_room_is_closed_lets_others_pass_and_is_first_when
         for name in "xyz":
             group.create_task(sit(admission, name, 1.0, order))
         await asyncio.sleep(0.5)
-        room.set(is_open=False)
+        gate.set(is_open=False)
         await asyncio.sleep(60)
         assert order == ["a", "x", "y", "z"]
         assert admission.queued == 0
         assert seats.free == 1
-        room.set(is_open=True)
+        gate.set(is_open=True)
     assert set(order[4:]) == {"b", "c"}

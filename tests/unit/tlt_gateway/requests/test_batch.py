@@ -11,8 +11,8 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import QueueLimits, Reservation
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
+from tlt_gateway.queue.queue_capacity import QueueLimits, Reservation
 from tlt_gateway.requests import outbox
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
@@ -51,11 +51,12 @@ class Workers:
     def release(self, _slot: str) -> None:
         self.free += 1
 
-    async def checked(self, prompt: Prompt) -> Prompt:
+    async def checked(self, prompt: Prompt, *, keeps_response: bool) -> Prompt:
+        assert not keeps_response
         return prompt
 
-    async def stream(self, prompt: Prompt, room: Room, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
-        async with self.admission.slot(prompt, room=room):
+    async def stream(self, prompt: Prompt, gate: Gate, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
+        async with self.admission.slot(prompt, gate=gate):
             reservation.use()
             self.started += 1
             await asyncio.sleep(0.1)

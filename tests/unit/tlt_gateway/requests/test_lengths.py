@@ -13,7 +13,7 @@ from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import FinishReason
 from tlt_common.domain.transcript import Transcript
 from tlt_common.load import GatewayLoad
-from tlt_gateway.queue.room import Room
+from tlt_gateway.queue.gate import Gate
 from tlt_gateway.requests import lengths
 from tlt_gateway.requests.lengths import RequestLengths
 from tlt_gateway.requests.requests import Requests
@@ -39,7 +39,7 @@ class Scene:
         prompt = Prompt(
             request_id=RequestId(name), token_ids=(1, 2, 3), sampling=SamplingParams(max_new_tokens=CAP), owner="me"
         )
-        made = RunningRequest(transcript=Transcript(prompt), room=Room())
+        made = RunningRequest(transcript=Transcript(prompt), gate=Gate())
         made.transcript.add(chunk(*(1,) * generated))
         return made
 

@@ -13,7 +13,7 @@ from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import DrainingError, UnavailableError
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_room import QueueLimits
+from tlt_gateway.queue.queue_capacity import QueueLimits
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.requests.requests import LEAVE_S, Requests
 from tlt_gateway.workers.pooled_worker import PooledWorker

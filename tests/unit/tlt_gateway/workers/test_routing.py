@@ -73,10 +73,10 @@ def fill(fleet: list[Candidate], requests: int) -> dict[str, int]:
 
 
 @given(fleets())
-def test_a_request_waits_only_when_no_worker_has_room(fleet: list[Candidate]) -> None:
+def test_a_request_waits_only_when_no_worker_has_free_slot(fleet: list[Candidate]) -> None:
     chosen = choose(fleet, spill_load=SPILL)
     assert (chosen is None) == all(c.assigned >= c.slots for c in fleet)
-    assert chosen is None or chosen.has_room
+    assert chosen is None or chosen.has_free_slot
 
 
 @given(fleets(), st.integers(0, 2))
@@ -89,14 +89,14 @@ def test_only_workers_at_the_asked_version_are_chosen(fleet: list[Candidate], ve
 def test_nobody_less_loaded_of_the_same_kind_is_passed_over(fleet: list[Candidate]) -> None:
     chosen = choose(fleet, spill_load=SPILL)
     if chosen is not None:
-        same = [c for c in fleet if c.has_room and c.training == chosen.training]
+        same = [c for c in fleet if c.has_free_slot and c.training == chosen.training]
         assert chosen.load == min(c.load for c in same)
 
 
 @given(fleets())
 def test_training_goes_on_while_a_worker_that_does_not_train_is_lightly_loaded(fleet: list[Candidate]) -> None:
     chosen = choose(fleet, spill_load=SPILL)
-    if any(c.has_room and not c.training and c.load <= SPILL for c in fleet):
+    if any(c.has_free_slot and not c.training and c.load <= SPILL for c in fleet):
         assert chosen is not None
         assert not chosen.training
 
@@ -168,7 +168,7 @@ def test_what_is_cached_neither_delays_a_request_nor_outweighs_many(
     chosen = choose(fleet, spill_load=SPILL, cached=cached, affinity_tokens=256)
     assert (chosen is None) == (least is None)
     if chosen is not None and least is not None and chosen != least:
-        assert chosen.has_room
+        assert chosen.has_free_slot
         assert chosen.worker_id in cached
         assert chosen.training <= least.training
         assert (chosen.load - least.load) * chosen.max_running <= cached[chosen.worker_id] / 256 + 1e-9
@@ -200,7 +200,7 @@ def by_its_description(
     fleet: Sequence[Candidate], version: PolicyVersion | None, pack: int, cached: Mapping[WorkerId, int]
 ) -> Candidate | None:
     """The choice in as many passes over the fleet as its description has sentences."""
-    suitable = [c for c in fleet if c.has_room and version in {None, c.policy_version}]
+    suitable = [c for c in fleet if c.has_free_slot and version in {None, c.policy_version}]
     serving = [c for c in suitable if not c.training and c.load <= SPILL]
     if begun := [c for c in suitable if 0 < c.running < pack and not c.training]:
         least = min(begun, key=lambda c: (-c.running, c.worker_id))

@@ -85,7 +85,7 @@ def test_a_directory_that_is_no_checkpoint_says_what_is_missing(model: Path) -> 
 
 def test_a_model_that_no_engine_runs_is_refused_before_anything_starts(model: Path) -> None:
     changed(model / "config.json", quantization_config={"quant_method": "awq"})
-    with pytest.raises(ConfigError, match=r"it is quantised \(awq\)"):
+    with pytest.raises(ConfigError, match=r"it is quantized \(awq\)"):
         check(StackConfig(model=model))
 
 

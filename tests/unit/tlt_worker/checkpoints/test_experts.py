@@ -24,7 +24,7 @@ LAYER = "model.layers.1.mlp.experts"
 State = dict[str, Tensor]
 
 
-def initialised(family: str, seed: int) -> Any:
+def initialized(family: str, seed: int) -> Any:
     torch.manual_seed(seed)
     return model_of(family).to(torch.bfloat16)
 
@@ -60,19 +60,19 @@ def family(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def model(family: str, tmp_path: Path) -> Path:
-    return saved(tmp_path / "model", initialised(family, 0))
+    return saved(tmp_path / "model", initialized(family, 0))
 
 
 @pytest.fixture
 def stacked(family: str) -> State:
-    return dict(initialised(family, 1).state_dict())
+    return dict(initialized(family, 1).state_dict())
 
 
 def test_what_state_dict_holds_is_bit_for_bit_what_save_pretrained_writes(
     family: str, model: Path, stacked: State, tmp_path: Path
 ) -> None:
     directory = written(tmp_path / "stacked", stacked, like=model)
-    other = saved(tmp_path / "apart", initialised(family, 1))
+    other = saved(tmp_path / "apart", initialized(family, 1))
     assert any(name.endswith("gate_up_proj") for name in stacked)
     assert bytes_of(directory) == bytes_of(other)
     views, whole = apart(directory), load_file(other / "model.safetensors")
@@ -86,8 +86,8 @@ def test_what_state_dict_holds_is_bit_for_bit_what_save_pretrained_writes(
 
 def test_gpt_oss_is_sent_as_it_is_saved(tmp_path: Path) -> None:
     """Its stack is transposed and interleaved: nothing is split, and experts apart are refused."""
-    model = saved(tmp_path / "model", initialised("gpt_oss", 0))
-    state = initialised("gpt_oss", 1).state_dict()
+    model = saved(tmp_path / "model", initialized("gpt_oss", 0))
+    state = initialized("gpt_oss", 1).state_dict()
     running = ModelTensors.of(model)
     running.check(written(tmp_path / "stacked", state))
     assert state.keys() == load_file(model / "model.safetensors").keys()
@@ -137,7 +137,7 @@ def test_what_is_not_all_experts_is_refused_by_name(why: str, model: Path, stack
 
 @pytest.mark.parametrize("missing", [f"{LAYER}.3.up_proj.weight", f"{LAYER}.0.down_proj.weight"])
 def test_a_single_expert_that_is_missing_is_named(family: str, model: Path, missing: str, tmp_path: Path) -> None:
-    state = apart(saved(tmp_path / "saved", initialised(family, 1)))
+    state = apart(saved(tmp_path / "saved", initialized(family, 1)))
     with pytest.raises(WeightsError, match=f"tensor {missing} is missing;"):
         ModelTensors.of(model).check(written(tmp_path / "update", without(state, missing)))
 
@@ -150,7 +150,7 @@ def test_a_checkpoint_in_both_spellings_does_not_start(model: Path, stacked: Sta
 
 def test_layers_that_predict_further_tokens_need_not_be_sent(tmp_path: Path) -> None:
     """GLM's published checkpoints have one, which transformers ignores and SGLang does not serve."""
-    model = saved(tmp_path / "model", initialised("glm4_moe", 0))
+    model = saved(tmp_path / "model", initialized("glm4_moe", 0))
     own = load_file(model / "model.safetensors")
     extra = {name.replace("layers.1.", "layers.2."): tensor for name, tensor in own.items() if "layers.1." in name}
     published = written(tmp_path / "published", own | extra, like=model)

@@ -177,8 +177,8 @@ QUERY = "model.layers.0.self_attn.q_proj.weight"
     [
         ({f"_orig_mod.{name}": it for name, it in BODY.items()}, r"instead: _orig_mod\.model.*and 2 others.*unwrapped"),
         ({**BODY, "x": torch.ones(1)}, "tensor x of shape"),
-        ({**BODY, f"{QUERY}_scale_inv": NEW}, r"They are quantised: send the weights in bfloat16"),
-        ({"model.layers.0.mlp.experts.down_proj_blocks": NEW}, "They are quantised"),
+        ({**BODY, f"{QUERY}_scale_inv": NEW}, r"They are quantized: send the weights in bfloat16"),
+        ({"model.layers.0.mlp.experts.down_proj_blocks": NEW}, "They are quantized"),
         ({"transformer.wte.weight": NEW}, "is missing and 2 others; .* sent instead: transformer.wte.weight"),
         (
             {f"base_model.model.{name}": it for name, it in BODY.items()} | {"base_model.model.q.lora_A.weight": NEW},

@@ -18,5 +18,5 @@ def test_a_model_that_is_run_passes_and_another_one_fails_with_one_line(tmp_path
     change(tmp_path, quantization_config={"quant_method": "awq"})
     done = check(tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("tlt: model: it is quantised (awq); accepted: ")
+    assert done.stderr.startswith("tlt: model: it is quantized (awq); accepted: ")
     assert done.stderr.count("\n") == 1

@@ -23,10 +23,10 @@ def test_the_served_families_are_run(family: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quantization_config": {"quant_method": "fp8"}}, "it is quantised (fp8); accepted: a Llama"),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "it is quantised (gptq)"),
-        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "quantised (bitsandbytes)"),
-        ({"compression_config": {"format": "pack-quantized"}}, "quantised (compression_config)"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "it is quantized (fp8); accepted: a Llama"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "it is quantized (gptq)"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "quantized (bitsandbytes)"),
+        ({"compression_config": {"format": "pack-quantized"}}, "quantized (compression_config)"),
         ({"architectures": ["MistralForCausalLM"], "model_type": "mistral"}, "a MistralForCausalLM of model_type"),
         ({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text"}, "a Gemma3ForCausalLM"),
         ({"architectures": ["MixtralForCausalLM"], "num_local_experts": 8}, "a mixture of experts"),
@@ -133,7 +133,7 @@ def test_an_unlisted_model_is_served_only_if_that_is_allowed() -> None:
     assert require_runnable(config, brave) is None
     with pytest.raises(ConfigError, match="hidden_size in its config"):
         require_runnable({**config, "hidden_size": None}, brave)
-    with pytest.raises(ConfigError, match="quantised"):
+    with pytest.raises(ConfigError, match="quantized"):
         require_runnable({**config, "quantization_config": {"quant_method": "fp8"}}, brave)
 
 

@@ -98,9 +98,9 @@ def test_a_shard_that_was_not_copied_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["hf_quant_config.json", "quantize_config.json"])
-def test_a_quantised_checkpoint_that_says_so_in_a_file_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_quantized_checkpoint_that_says_so_in_a_file_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
     (write(tmp_path) / name).write_text("{}")
-    assert f"is quantised: it has {name}" in refused(tmp_path)
+    assert f"is quantized: it has {name}" in refused(tmp_path)
 
 
 def test_the_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:

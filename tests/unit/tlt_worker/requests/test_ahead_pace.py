@@ -14,7 +14,7 @@ def settled(cost_s: Cost, *, places: int = 64, rounds: int = 100) -> int:
     """Let as many begin as there is room for, before each of these rounds; return how many run in the end."""
     pace, names, now_s = AheadPace(places), list[RequestId](), 0.0
     for _ in range(rounds):
-        for _ in range(pace.room):
+        for _ in range(pace.free_slots):
             names.append(RequestId(f"{len(names)}"))
             pace.begin(names[-1])
         now_s += cost_s(len(names))
@@ -49,15 +49,15 @@ def test_a_round_that_read_a_prompt_tells_nothing() -> None:
     pace.begin(first)
     pace.note(first, 0.0)
     pace.note(first, 0.01)
-    assert pace.room == 1
+    assert pace.free_slots == 1
     pace.begin(second)
     pace.note(first, 0.02)  # the second has no token yet
-    assert pace.room == 0
+    assert pace.free_slots == 0
     pace.note(second, 0.5)
     pace.note(first, 0.5)  # began before the second's first token
-    assert pace.room == 0
+    assert pace.free_slots == 0
     pace.note(first, 0.51)
-    assert pace.room == 2
+    assert pace.free_slots == 2
 
 
 def test_longer_rounds_let_responses_end_without_followers() -> None:
@@ -67,9 +67,9 @@ def test_longer_rounds_let_responses_end_without_followers() -> None:
         pace.begin(name)
         pace.note(name, 0.0)
     pace.note(names[0], 2 * MAX_ROUND_S)
-    assert pace.room == -2
+    assert pace.free_slots == -2
     pace.end(names[0])
-    assert pace.room == -1
+    assert pace.free_slots == -1
 
 
 def test_a_round_without_duration_allows_twice_as_many() -> None:

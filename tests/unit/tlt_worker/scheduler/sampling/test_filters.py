@@ -58,7 +58,7 @@ def test_rows_are_cut_as_written_out(
 
 
 @pytest.mark.usefixtures("form")
-def test_a_row_does_not_depend_on_its_neighbours() -> None:
+def test_a_row_does_not_depend_on_its_neighbors() -> None:
     torch.manual_seed(0)
     probs = torch.randn(3, 40).softmax(-1)
     different = Cuts(
@@ -71,7 +71,7 @@ def test_a_row_does_not_depend_on_its_neighbours() -> None:
 
 
 @pytest.mark.usefixtures("form")
-def test_top_p_counts_the_mass_before_top_k_renormalises_it() -> None:
+def test_top_p_counts_the_mass_before_top_k_renormalizes_it() -> None:
     assert truncate(torch.tensor([[0.5, 0.3, 0.15, 0.05]]), cuts(2, 0.6))[0].tolist() == pytest.approx(
         [0.625, 0.375, 0, 0]
     )

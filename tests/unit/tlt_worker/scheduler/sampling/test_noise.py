@@ -6,7 +6,7 @@ from tlt_worker.scheduler.sampling.noise import MAX_HASH, NEAR, exponentials
 
 
 def in_float64(hashed: torch.Tensor) -> torch.Tensor:
-    """SGLang's: the largest hash gets the noise of its neighbour."""
+    """SGLang's: the largest hash gets the noise of its neighbor."""
     return -(hashed.double() / MAX_HASH).log().clamp(min=torch.finfo(torch.float64).min, max=-(2.0**-32))
 
 

@@ -98,17 +98,18 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Announce(self, request, context):
-        """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
-        lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
-        never returned, and end at once when a request or new weights arrive.
+        """Announces the prompts that the caller will send next, replacing those that it announced before. Idle workers that
+        are lent to drafter training may generate responses to them ahead of time, as training data and as text for n-gram
+        drafts. These responses are never returned, and are cancelled when a request or new weights arrive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Abort(self, request, context):
-        """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
-        above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+        """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between
+        two attempts: for 15 minutes, an attempt above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id
+        is used for a new request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,7 +139,7 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetServerInfo(self, request, context):
-        """Returns what is served.
+        """Returns the state of the server: model, versions, and queued and running requests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

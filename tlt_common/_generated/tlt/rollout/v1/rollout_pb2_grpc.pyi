@@ -42,13 +42,14 @@ class RolloutServiceStub:
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
     Announce: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AnnounceRequest, _rollout_pb2.AnnounceResponse]
-    """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
-    lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
-    never returned, and end at once when a request or new weights arrive.
+    """Announces the prompts that the caller will send next, replacing those that it announced before. Idle workers that
+    are lent to drafter training may generate responses to them ahead of time, as training data and as text for n-gram
+    drafts. These responses are never returned, and are cancelled when a request or new weights arrive.
     """
     Abort: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]
-    """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
-    above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+    """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between
+    two attempts: for 15 minutes, an attempt above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id
+    is used for a new request.
     """
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
     """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
@@ -61,7 +62,7 @@ class RolloutServiceStub:
     Proceed: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]
     """Ends a pause. Does nothing without one."""
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]
-    """Returns what is served."""
+    """Returns the state of the server: model, versions, and queued and running requests."""
 
 @_typing.type_check_only
 class RolloutServiceAsyncStub(RolloutServiceStub):
@@ -77,13 +78,14 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
     Announce: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AnnounceRequest, _rollout_pb2.AnnounceResponse]  # type: ignore[assignment]
-    """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
-    lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
-    never returned, and end at once when a request or new weights arrive.
+    """Announces the prompts that the caller will send next, replacing those that it announced before. Idle workers that
+    are lent to drafter training may generate responses to them ahead of time, as training data and as text for n-gram
+    drafts. These responses are never returned, and are cancelled when a request or new weights arrive.
     """
     Abort: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]  # type: ignore[assignment]
-    """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
-    above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+    """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between
+    two attempts: for 15 minutes, an attempt above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id
+    is used for a new request.
     """
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
     """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
@@ -96,7 +98,7 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     Proceed: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]  # type: ignore[assignment]
     """Ends a pause. Does nothing without one."""
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """Returns what is served."""
+    """Returns the state of the server: model, versions, and queued and running requests."""
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
     """Completes prompts and accepts weight updates. Served by the gateway."""
@@ -127,9 +129,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.AnnounceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.AnnounceResponse, _abc.Awaitable[_rollout_pb2.AnnounceResponse]]:
-        """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
-        lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
-        never returned, and end at once when a request or new weights arrive.
+        """Announces the prompts that the caller will send next, replacing those that it announced before. Idle workers that
+        are lent to drafter training may generate responses to them ahead of time, as training data and as text for n-gram
+        drafts. These responses are never returned, and are cancelled when a request or new weights arrive.
         """
 
     @_abc_1.abstractmethod
@@ -138,8 +140,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.AbortRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.AbortResponse, _abc.Awaitable[_rollout_pb2.AbortResponse]]:
-        """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
-        above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+        """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between
+        two attempts: for 15 minutes, an attempt above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id
+        is used for a new request.
         """
 
     @_abc_1.abstractmethod
@@ -176,6 +179,6 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GetServerInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.GetServerInfoResponse, _abc.Awaitable[_rollout_pb2.GetServerInfoResponse]]:
-        """Returns what is served."""
+        """Returns the state of the server: model, versions, and queued and running requests."""
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

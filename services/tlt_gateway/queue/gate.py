@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Room:
+class Gate:
     """Gate that is initially open."""
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class Room:
         return self._open.is_set()
 
     def set(self, *, is_open: bool) -> None:
-        """Open or close the room."""
+        """Open or close the gate."""
         if is_open:
             self._open.set()
         else:

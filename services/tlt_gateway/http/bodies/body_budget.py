@@ -9,11 +9,11 @@ from fastapi import Request
 from tlt_common.errors import OverloadedError
 
 SMALL_BYTES = 2**16
-"""A body up to this takes no room: one connection may send as much before anybody knows who it is."""
+"""A body up to this is not counted: one connection may send as much before anybody knows who it is."""
 _KEY = "tlt_body_share"
 
 
-class BodyRoom:
+class BodyBudget:
     """
     Args:
         max_bytes: Limit for all bodies together.
@@ -26,15 +26,15 @@ class BodyRoom:
         self._taken = Counter[str]()
 
     def admit(self, request: Request, caller: str, *, share: float) -> None:
-        """Admit the body of a request, limited to this share of the room together with the caller's other bodies."""
+        """Admit the body of a request, limited to this share of the budget together with the caller's other bodies."""
         setattr(request.state, _KEY, (self, caller, int(share * self._max_bytes)))
 
     def take(self, caller: str, size: int, at_most: int) -> None:
         """
-        Reserve room for more bytes.
+        Reserve more bytes.
 
         Raises:
-            OverloadedError: There is no room for as many bytes more.
+            OverloadedError: So many bytes are not free.
         """
         if self._taken.total() + size > self._max_bytes or self._taken[caller] + size > at_most:
             raise OverloadedError(
@@ -45,16 +45,16 @@ class BodyRoom:
         self._taken[caller] += size
 
     def give_back(self, caller: str, size: int) -> None:
-        """Return room that was taken."""
+        """Return reserved bytes."""
         self._taken[caller] -= size
         if not self._taken[caller]:
             del self._taken[caller]
 
 
 class _Taken:
-    """Room taken by one body."""
+    """Bytes reserved for one body."""
 
-    def __init__(self, admitted: tuple[BodyRoom, str, int] | None) -> None:
+    def __init__(self, admitted: tuple[BodyBudget, str, int] | None) -> None:
         self._admitted = admitted
         self._bytes = 0
 
@@ -63,24 +63,24 @@ class _Taken:
         Record the number of bytes received so far.
 
         Raises:
-            OverloadedError: There is no room for them.
+            OverloadedError: They exceed the budget.
         """
         if self._admitted is None or total_bytes <= SMALL_BYTES:
             return
-        room, caller, at_most = self._admitted
-        room.take(caller, total_bytes - self._bytes, at_most)
+        budget, caller, at_most = self._admitted
+        budget.take(caller, total_bytes - self._bytes, at_most)
         self._bytes = total_bytes
 
     def end(self) -> None:
-        """Return all room."""
+        """Return all bytes."""
         if self._admitted is not None and self._bytes:
-            room, caller, _ = self._admitted
-            room.give_back(caller, self._bytes)
+            budget, caller, _ = self._admitted
+            budget.give_back(caller, self._bytes)
 
 
 @contextmanager
 def taken_by(request: Request) -> Iterator[_Taken]:
-    """Take room for the body of an admitted request within the block; a request that was not admitted takes none."""
+    """Reserve bytes for the body of an admitted request within the block; one that was not admitted reserves none."""
     taken = _Taken(getattr(request.state, _KEY, None))
     try:
         yield taken

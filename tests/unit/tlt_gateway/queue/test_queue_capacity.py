@@ -1,4 +1,4 @@
-"""Room in the queue: reserved before a call is validated, bounded in requests and tokens, and shared."""
+"""Capacity of the queue: reserved before a call is validated, bounded in requests and tokens, and shared."""
 
 import asyncio
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from tlt_common.errors import InvalidRequestError, OverloadedError
-from tlt_gateway.queue.queue_room import QueueLimits, QueueRoom
+from tlt_gateway.queue.queue_capacity import QueueCapacity, QueueLimits
 
 pytestmark = pytest.mark.looptime
 
 
-def room(free: int, *, max_queued: int = 100, max_tokens: int = 1_000_000, share: float = 1.0) -> QueueRoom:
+def capacity(free: int, *, max_queued: int = 100, max_tokens: int = 1_000_000, share: float = 1.0) -> QueueCapacity:
     limits = QueueLimits(requests=max_queued, tokens=max_tokens, owner_share=share)
-    return QueueRoom(limits, free=lambda: free, retry_after_s=2.0)
+    return QueueCapacity(limits, free=lambda: free, retry_after_s=2.0)
 
 
-def reserved(queue: QueueRoom, count: int = 1, *, tokens: int = 1, owner: str = "") -> Any:
+def reserved(queue: QueueCapacity, count: int = 1, *, tokens: int = 1, owner: str = "") -> Any:
     return queue.reserved(owner, requests=count, tokens=tokens, field="prompts")
 
 
 async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
-    queue = room(1, max_queued=2)
+    queue = capacity(1, max_queued=2)
     with reserved(queue), reserved(queue, 2) as batch:  # two in the queue and the free slot
         with pytest.raises(OverloadedError, match="3 requests are queued and 1 arrived; the maximum is 2") as refused:
             reserved(queue).__enter__()
@@ -32,7 +32,7 @@ async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
 
 
 async def test_a_burst_is_bounded_whatever_its_calls_wait_for_before_they_queue() -> None:
-    queue, entered, refused = room(2, max_queued=10), list[int](), list[int]()
+    queue, entered, refused = capacity(2, max_queued=10), list[int](), list[int]()
 
     async def call(number: int) -> None:
         try:
@@ -47,11 +47,11 @@ async def test_a_burst_is_bounded_whatever_its_calls_wait_for_before_they_queue(
             group.create_task(call(number))
     assert (len(entered), len(refused)) == (12, 2988)
     with reserved(queue, 10):
-        pass  # all room was given back
+        pass  # all of it was returned
 
 
 async def test_prompts_are_bounded_by_their_tokens() -> None:
-    queue = room(1, max_tokens=100)
+    queue = capacity(1, max_tokens=100)
     with reserved(queue, tokens=60):
         with pytest.raises(OverloadedError, match="60 tokens are queued and 41 arrived; the maximum is 100 tokens"):
             reserved(queue, tokens=41).__enter__()
@@ -69,7 +69,7 @@ async def test_prompts_are_bounded_by_their_tokens() -> None:
 
 
 async def test_one_owner_leaves_room_for_others() -> None:
-    queue = room(0, max_queued=10, max_tokens=100, share=0.5)
+    queue = capacity(0, max_queued=10, max_tokens=100, share=0.5)
     with reserved(queue, 5, owner="greedy"):
         with pytest.raises(OverloadedError, match="5 requests of greedy are queued"):
             reserved(queue, owner="greedy").__enter__()
@@ -82,7 +82,7 @@ async def test_one_owner_leaves_room_for_others() -> None:
 
 
 async def test_what_can_never_fit_is_refused_as_too_large_and_not_for_later() -> None:
-    queue = room(1, max_queued=2)
+    queue = capacity(1, max_queued=2)
     with pytest.raises(InvalidRequestError, match="makes 3 requests; the maximum is 2") as refused:
         reserved(queue, 3).__enter__()
     assert refused.value.field == "prompts"

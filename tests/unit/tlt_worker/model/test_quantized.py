@@ -1,4 +1,4 @@
-"""Quantised policies are refused before anything is loaded, and what the refusal names is accepted."""
+"""Quantized policies are refused before anything is loaded, and what the refusal names is accepted."""
 
 import json
 from pathlib import Path
@@ -43,10 +43,10 @@ def published(tmp_path: Path) -> Path:
     return directory
 
 
-def test_gpt_oss_is_served_once_it_is_dequantised_as_the_refusal_says(published: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"quantised \(mxfp4\); .*dequantize=True.*save_original_format=False"):
+def test_gpt_oss_is_served_once_it_is_dequantized_as_the_refusal_says(published: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"quantized \(mxfp4\); .*dequantize=True.*save_original_format=False"):
         require_model(published, EngineConfig())
-    with pytest.raises(ConfigError, match=r"quantised \(mxfp4\)"):
+    with pytest.raises(ConfigError, match=r"quantized \(mxfp4\)"):
         require_model(published, EngineConfig(allow_unlisted=True))
     model = AutoModelForCausalLM.from_pretrained(
         published, quantization_config=Mxfp4Config(dequantize=True), dtype="bfloat16"
@@ -60,7 +60,7 @@ def test_gpt_oss_is_served_once_it_is_dequantised_as_the_refusal_says(published:
     running.check(tmp_path / "update")
 
 
-def test_a_quantised_update_is_refused_by_name(published: Path) -> None:
+def test_a_quantized_update_is_refused_by_name(published: Path) -> None:
     running = ModelTensors.of(published.parent / "plain")
-    with pytest.raises(WeightsError, match=r"down_proj is missing.*down_proj_blocks.* They are quantised"):
+    with pytest.raises(WeightsError, match=r"down_proj is missing.*down_proj_blocks.* They are quantized"):
         running.check(published)

@@ -1,4 +1,4 @@
-"""Room in the queue, reserved before a call is validated, so that a burst cannot exceed it."""
+"""Capacity of the queue, reserved before a call is validated, so that a burst cannot exceed it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,13 +28,13 @@ class QueueLimits:
         return QueueLimits(requests=requests, tokens=tokens)
 
 
-class QueueRoom:
+class QueueCapacity:
     """
     Counts admitted requests that are not running yet.
 
     Args:
         limits: Limits of the queue.
-        free: Returns the number of requests that would run at once, for which the queue needs no room.
+        free: Returns the number of requests that would run at once, which need no capacity.
         retry_after_s: Retry delay of refusals.
     """
 
@@ -53,7 +53,7 @@ class QueueRoom:
     @contextmanager
     def reserved(self, owner: str, *, requests: int = 1, tokens: int, field: str) -> Iterator["Reservation"]:
         """
-        Reserve room for the requests of a call within the block. The unused part is returned when the block ends.
+        Reserve capacity for the requests of a call within the block. The unused part is returned when the block ends.
 
         Args:
             owner: Name of the caller's token; empty without one.
@@ -63,10 +63,10 @@ class QueueRoom:
 
         Raises:
             InvalidRequestError: The queue could never hold them; the error names `field`.
-            OverloadedError: There is no room at the moment.
+            OverloadedError: There is no capacity left at the moment.
         """
         self.require_fit(owner, requests=requests, tokens=tokens, field=field)
-        self._require_room(owner, requests, tokens)
+        self._require_free(owner, requests, tokens)
         reservation = Reservation(self, owner, requests, tokens)
         self._add(owner, requests, tokens)
         try:
@@ -76,7 +76,7 @@ class QueueRoom:
 
     def require_fit(self, owner: str, *, requests: int, tokens: int = 0, field: str) -> None:
         """
-        Check that an empty queue has room for the requests of a call.
+        Check that the requests of a call fit into an empty queue.
 
         Raises:
             InvalidRequestError: The queue could never hold them; the error names `field`.
@@ -91,7 +91,7 @@ class QueueRoom:
                 f"the prompts of the call have {tokens} tokens; the maximum is {most.tokens} per call", field=field
             )
 
-    def _require_room(self, owner: str, requests: int, tokens: int) -> None:
+    def _require_free(self, owner: str, requests: int, tokens: int) -> None:
         self._require_within(self._limits, "", self._requests.total(), self.tokens, requests, tokens)
         if owner:
             mine = self._requests[owner], self._tokens[owner]
@@ -125,24 +125,24 @@ class QueueRoom:
 
 
 class Reservation:
-    """Room reserved by one call. Its tokens return with its last request, since a batch's samples share prompts."""
+    """Capacity reserved by one call. Its tokens return with its last request, since a batch's samples share prompts."""
 
-    def __init__(self, room: QueueRoom, owner: str, requests: int, tokens: int) -> None:
-        self._room = room
+    def __init__(self, capacity: QueueCapacity, owner: str, requests: int, tokens: int) -> None:
+        self._capacity = capacity
         self._owner = owner
         self._requests = requests
         self._tokens = tokens
 
     def use(self) -> None:
-        """Return the room of one request that has started or ended."""
+        """Return the capacity of one request that has started or ended."""
         if self._requests:
             self._give(1)
 
     def close(self) -> None:
-        """Return the remaining room."""
+        """Return the remaining capacity."""
         if self._requests:
             self._give(self._requests)
 
     def _give(self, requests: int) -> None:
         self._requests -= requests
-        self._room._add(self._owner, -requests, 0 if self._requests else -self._tokens)  # noqa: SLF001 - its other half
+        self._capacity._add(self._owner, -requests, 0 if self._requests else -self._tokens)  # noqa: SLF001 - its other half
