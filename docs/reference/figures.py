@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 DATA = Path(__file__).parents[1] / "results/data"
@@ -139,14 +139,13 @@ def _row(line: str, named: Sequence[str]) -> str:
             continue
         if 0 < len(shown) < len(figures):
             raise ValueError(f"a row of {len(figures)} figures shows {len(shown)} numbers: {line.strip()}")
-        wanted = iter(figures)
-        cells[place] = IN_CELL.sub(lambda one, name=name, wanted=wanted: _in_cell(one[0], name, wanted), cells[place])
+        cells[place] = IN_CELL.sub(partial(_in_cell, name=name, wanted=iter(figures)), cells[place])
     return " | ".join(cells)
 
 
-def _in_cell(before: str, name: str, wanted: Iterator[str]) -> str:
+def _in_cell(before: re.Match[str], *, name: str, wanted: Iterator[str]) -> str:
     figure = next(wanted, None)
-    return before if figure is None or before == "-" else _shown(before, _named(name, figure), figure)
+    return before[0] if figure is None or before[0] == "-" else _shown(before[0], _named(name, figure), figure)
 
 
 def _figures(cell: str) -> Sequence[str]:

@@ -24,8 +24,12 @@ def commit() -> str:
     """Return the commit of the checkout that this package runs from, with a + if it has changes; "" outside of one."""
     here = Path(__file__).parent
     try:
-        head = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=here, capture_output=True, text=True)
-        changes = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True)
+        head = subprocess.run(
+            ["git", "rev-parse", "--short=10", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+        )
+        changes = subprocess.run(
+            ["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True, check=False
+        )
     except OSError:
         return ""
     return head.stdout.strip() + ("+" if changes.stdout else "") if head.returncode == 0 else ""
