@@ -92,7 +92,7 @@ def config_explain(name: Name) -> None:
     from tlt_common.config.entry import service_entry
     from tlt_common.config.explain import explain
 
-    for line in explain(service_entry(name).model):
+    for line in explain(service_entry(name).keys):
         print(line)
 
 
@@ -102,7 +102,7 @@ def config_check(name: Name, config: File = None, settings: Setting = None) -> N
     from tlt_common.config.entry import service_entry
     from tlt_common.config.loader import load
 
-    loaded = load(service_entry(name).model, name, file=config, environment=os.environ, settings=settings or [])
+    loaded = load(service_entry(name).keys, name, file=config, environment=os.environ, settings=settings or [])
     print(loaded.model_dump_json(indent=2))
 
 

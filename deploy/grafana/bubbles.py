@@ -150,7 +150,7 @@ def _lending() -> Sequence[AnyPanel]:
         series(
             "Time to return a device",
             "From the end of a lease until the trainer releases the device; until then rollouts share it. Above 0.2 s: "
-            "tlt_trainer_free_seconds says what the trainer was doing; if it was training, lower its step_s.",
+            "tlt_trainer_free_seconds says what the trainer was doing; if it was training, lower its batch_tokens.",
             "s",
             Query(quantile(0.5, "tlt_worker_preempt_seconds"), "median"),
             Query(quantile(0.99, "tlt_worker_preempt_seconds"), "99 %"),

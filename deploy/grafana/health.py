@@ -152,7 +152,7 @@ def _cache() -> Sequence[AnyPanel]:
         ),
         series(
             "Frames dropped per second, by reason",
-            "full: no room in the worker's queue (capture_queue_bytes). refused: the cache did not store them. See the "
+            "full: no room in the worker's queue (64 MiB). refused: the cache did not store them. See the "
             "runbook TltFramesDropped.",
             "none",
             Query(or_zero(rate("tlt_worker_frames_dropped_total", by="reason")), "{{reason}}"),

@@ -31,7 +31,7 @@ def page() -> str:
     common = list(keys(ServiceConfig))
     parts = [INTRODUCTION, "## All services\n", _table(common)]
     for name in SERVICES:
-        model = service_entry(name).model
+        model = service_entry(name).keys
         own = [key for key in keys(model) if key not in common]
         parts += [f"## {name.capitalize()}\n", f"{inspect.getdoc(model)}\n", _table(own)]
     return "\n".join(parts)

@@ -49,9 +49,8 @@ class CacheConfig(ServiceConfig):
     capture: CaptureSettings = CaptureSettings()
     """Selects the hidden states that engines capture."""
     run_dir: Path | None = None
-    """Directory for the embedded Redis; null uses the system's temporary directory."""
-    redis_socket: Path | None = None
-    """Unix socket of the embedded Redis, for other services on the machine; null puts it into its own directory."""
+    """Directory for the embedded Redis, with its Unix socket redis.sock for other services on the machine. Null: a
+    directory in the system's temporary one."""
 
     @field_validator("redis")
     @classmethod

@@ -9,23 +9,33 @@ from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
 from tlt_common.journal.files import JOURNAL_MIN_BYTES
 
+LEASE_TTL_S = 5.0
+"""
+Lifetime of a training lease without renewal, in seconds. A worker that is cut off gives its device back after it.
+Leases are renewed every third of it, so that two renewals may be lost. Fleets of more than 1,024 workers get longer
+ones: at least three seconds for each 1,024 (`lending/pace.py`).
+"""
+
 
 class SpotConfig(Frozen):
     """When idle workers train."""
 
-    settle_s: float | None = Field(None, ge=0)
-    """Lend a worker after this many seconds without a request. Null: as soon as it is expected to stay idle for longer
-    than a lease takes to start and stop, as measured in this fleet; 0.3 until enough has been measured. Chosen by
-    `tlt simulate sweep` (docs/results/sweeps.md)."""
     max_trainers: int | None = Field(None, ge=1)
     """Maximum number of workers that train at the same time. Null: as many as pay off, given the gain of trainers per
     second, how often they have seen their data, and how long workers stay idle. Chosen by `tlt simulate sweep`
     (docs/results/sweeps.md)."""
-    lease_ttl_s: float = Field(5.0, gt=0)
-    """Lifetime of a training lease without renewal, in seconds. Leases are renewed every third of it. Fleets of more
-    than 1,024 workers get longer ones: at least three seconds for each 1,024."""
     keep_warm: int = Field(0, ge=0)
     """Number of idle workers to hold in reserve for new requests; they are not lent."""
+
+
+class LendingPolicy(SpotConfig):
+    """All that decides about lending: also what no user sets, and only tests, benchmarks and simulations change."""
+
+    settle_s: float | None = Field(None, ge=0)
+    """Lend a worker after this many seconds without a request. Null: as soon as it is expected to stay idle for longer
+    than a lease takes to start and stop, as measured in this fleet."""
+    lease_ttl_s: float = Field(LEASE_TTL_S, gt=0)
+    """Lifetime of a lease without renewal, in seconds. Leases are renewed every third of it."""
 
 
 class KubernetesSettings(Frozen):
@@ -74,6 +84,11 @@ class CoordinatorConfig(ServiceConfig):
     journal_bytes: int = Field(2**29, ge=JOURNAL_MIN_BYTES)
     """Maximum size in bytes of this coordinator's files in `journal`; the oldest are deleted. A change of a worker's
     state takes about 80 bytes."""
+
+    @property
+    def lending_policy(self) -> LendingPolicy:
+        """`spot`, with all that users do not set."""
+        return self.spot if isinstance(self.spot, LendingPolicy) else LendingPolicy(**self.spot.model_dump())
 
     @model_validator(mode="after")
     def _one_home_of_the_state(self) -> Self:

@@ -76,7 +76,7 @@ class Coordinator:
         self._drafters = PublishedDrafters(store)
         self._epochs = Epochs(store)
         self._lending = config.lending
-        self._pace = Pace(config.spot)
+        self._pace = Pace(config.lending_policy)
         self._due = Signal()
         """There is something to decide. Reports without a change do not set it."""
         self._moved = Signal()

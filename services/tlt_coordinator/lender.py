@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tlt_common.domain.ids import DrafterVersion, Epoch
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.decision import Reason
 from tlt_coordinator.lending.orders import FleetView, Revoke, RoleChange, orders
 from tlt_coordinator.queues import Queues
@@ -16,7 +16,7 @@ class LendingTerms:
 
     enabled: bool
     """Whether workers are lent at all."""
-    policy: SpotConfig
+    policy: LendingPolicy
     last_epoch: Epoch
     """Highest epoch ever granted."""
     reserved_epoch: Epoch

@@ -20,7 +20,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.account.lease_history import LeaseHistory
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.tally import FleetTally
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.lending.by_age import ByAge, ChangeLog
 from tlt_coordinator.lending.decision import Circumstances, Loan, Reason, Standing, WorkerView, standing_of
@@ -181,7 +181,7 @@ class Registry:
         return len(silent)
 
     def to_decide(
-        self, now_s: float, policy: SpotConfig, *, ends: bool, also: tuple[WorkerView, ...] = ()
+        self, now_s: float, policy: LendingPolicy, *, ends: bool, also: tuple[WorkerView, ...] = ()
     ) -> tuple[WorkerView, ...]:
         """
         Return workers that may hold a lease to renew or to revoke. Those that changed are returned once.
@@ -230,7 +230,7 @@ class Registry:
         """Number of leases that were granted and have not ended."""
         return self._worklist.loans
 
-    def settled(self, now_s: float, policy: SpotConfig) -> tuple[WorkerView, ...]:
+    def settled(self, now_s: float, policy: LendingPolicy) -> tuple[WorkerView, ...]:
         """Return free workers to lend, idle longest first, at most as many as pay off."""
         settle_s, most = self.measures.settle_s(policy, now_s), self.measures.trainers(policy, now_s)
         return self._views(self._worklist.settled(now_s, settle_s=settle_s, keep_warm=policy.keep_warm, most=most))

@@ -28,8 +28,6 @@ class HttpSettings(Frozen):
     """Bytes in which the sampled tokens of conversations are remembered, so that later turns begin with these very
     tokens and not with others for the same text. A conversation takes 4 bytes per token of its newest turn, and 512
     bytes per turn. When there is no room, the longest unused conversation of the caller with the most is forgotten."""
-    receive_s: float = Field(60.0, gt=0)
-    """Timeout in seconds for receiving a request with its body; slower clients are disconnected."""
 
 
 class GatewayConfig(ServiceConfig):
@@ -53,13 +51,11 @@ class GatewayConfig(ServiceConfig):
     """host:port of the other gateways of the fleet, or of a name that resolves to all of them, such as a headless
     Service. Aborts and pauses are passed on to them."""
     max_queued: int = Field(32768, ge=1)
-    """Maximum number of queued requests; further ones are refused with RESOURCE_EXHAUSTED."""
+    """Maximum number of queued requests; further ones are refused with RESOURCE_EXHAUSTED. With `tokens`, the requests
+    of one token take at most half of it, and of `max_queued_tokens`."""
     max_queued_tokens: int = Field(16 * 2**20, ge=1)
     """Maximum number of tokens in the prompts of queued requests; further requests are refused with RESOURCE_EXHAUSTED.
     A token takes about 50 bytes of memory; the samples of a prompt in a batch share it."""
-    queue_share_per_token: float = Field(0.5, gt=0, le=1)
-    """Maximum share of `max_queued` and of `max_queued_tokens` for the requests of one of `tokens`. Without `tokens`,
-    all callers share the whole queue."""
     share_cache: bool = False
     """Share cached prefixes, and the drafts that n-gram arms make from them, between requests of different tokens. This
     saves prefill where several tokens send the same prompts, but the number of cached tokens and of accepted drafts
@@ -69,10 +65,6 @@ class GatewayConfig(ServiceConfig):
     time, for example because the trainer died, ends at all gateways. Null: no maximum."""
     worker_wait_s: float = Field(60.0, gt=0)
     """Seconds that a request waits for an available worker before it fails with UNAVAILABLE."""
-    affinity_tokens: int | None = Field(256, ge=1)
-    """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
-    worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
-    what workers have cached."""
     pack_running: int = Field(10, ge=0)
     """While the coordinator lends idle workers, send new requests to a worker that runs some already until it runs this
     many, so that asynchronous trainers, too, leave whole workers to lend. 0 spreads requests evenly."""
@@ -88,10 +80,6 @@ class GatewayConfig(ServiceConfig):
     while another worker is heard from. Null: only closed connections count."""
     stage_s: float = Field(600.0, gt=0)
     """Deadline per worker, in seconds, for fetching and checking new weights, and again for switching to them."""
-    straggler_s: float = Field(30.0, gt=0)
-    """Seconds that an update waits for the remaining workers after the first one has fetched and checked the weights,
-    and again after the first one has switched; or as long as the first one took, if that is longer. Workers that exceed
-    it are left behind and updated later."""
     spool_dir: Path | None = None
     """Directory for streamed weights, kept for workers that join later; must hold two copies. A gateway that
     restarts with the same directory serves the last update again; delete its content to start over at version 0.
@@ -114,9 +102,6 @@ class GatewayConfig(ServiceConfig):
     max_calls_per_token: int = Field(16384, ge=1)
     """Maximum number of concurrent calls per token, and of streams per connection; further ones are refused with
     RESOURCE_EXHAUSTED. Without `tokens`, all clients share one limit."""
-    max_spool_bytes_per_token: int = Field(512 * 2**30, ge=1)
-    """Maximum size in bytes of the weights that the running updates of one token may stream; more are refused with
-    RESOURCE_EXHAUSTED."""
     max_connections: int = Field(8192, ge=1)
     """Maximum number of client connections per port; further ones are closed, over HTTP once their first request was
     answered with 503. Connections above half of the file descriptors that the process may have, over HTTP a quarter,

@@ -27,7 +27,7 @@ from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.fleet.queue_report import REPORT_S, QueueReport
 from tlt_gateway.journal.journal import GatewayJournal
 from tlt_gateway.queue.admission import Admission
-from tlt_gateway.queue.queue_capacity import QueueLimits
+from tlt_gateway.queue.queue_capacity import OWNER_SHARE, QueueLimits
 from tlt_gateway.queue.slots import WorkerSlots
 from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
@@ -39,9 +39,10 @@ from tlt_gateway.requests.running_request import RunningRequest
 from tlt_gateway.weights.collected_updates import CollectedUpdates
 from tlt_gateway.weights.fanout import WeightsFanout
 from tlt_gateway.weights.release_store import ReleaseStore
+from tlt_gateway.weights.two_phases import STRAGGLER_S
 from tlt_gateway.workers.discovery import KnownWorkers, follow_fleet, follow_name
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
-from tlt_gateway.workers.routing import SPILL_LOAD
+from tlt_gateway.workers.routing import AFFINITY_TOKENS, SPILL_LOAD
 from tlt_gateway.workers.worker_pool import PROBE_S, WorkerPool
 
 
@@ -77,13 +78,13 @@ class Gateway:
             if config.coordinator
             else None
         )
-        self._slots = slots = WorkerSlots(self._pool, spill_load=SPILL_LOAD, affinity_tokens=config.affinity_tokens)
+        self._slots = slots = WorkerSlots(self._pool, spill_load=SPILL_LOAD, affinity_tokens=AFFINITY_TOKENS)
         self._admission: Admission[PooledWorker] = Admission(
             slots,
             limits=QueueLimits(
                 requests=config.max_queued,
                 tokens=config.max_queued_tokens,
-                owner_share=config.queue_share_per_token,
+                owner_share=OWNER_SHARE,
             ),
             worker_wait_s=config.worker_wait_s,
             retry_after_s=RETRY_AFTER_S,
@@ -117,7 +118,7 @@ class Gateway:
         self.weights = WeightsFanout(
             self._pool,
             ReleaseStore(spool_dir, shared=config.spool_shared, volume_bytes=config.spool_bytes),
-            straggler_s=config.straggler_s,
+            straggler_s=STRAGGLER_S,
             over=unfailing("journal", self._journal.update),
         )
         self.collected = CollectedUpdates(self._pool, self.weights)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+STREAM_BYTES = 512 * 2**30
+"""Maximum size of the weights that one caller streams at the same time, beside the limit that the spool's volume sets:
+more than any policy that one worker serves."""
+
 
 def run(config: GatewayConfig) -> None:
     """Serve until SIGTERM."""
@@ -84,6 +88,6 @@ def _limits(config: GatewayConfig) -> Limits:
     return Limits(
         message_bytes=config.max_message_bytes,
         calls=config.max_calls_per_token,
-        stream_bytes=config.max_spool_bytes_per_token,
+        stream_bytes=STREAM_BYTES,
         connections=config.max_connections,
     )

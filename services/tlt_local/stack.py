@@ -197,7 +197,7 @@ class Stack:
                 if (self._config.model / TOKENIZER).is_file():
                     defaults["http.tokenizer"] = str(self._config.model)
             case "cache":
-                defaults["redis_socket"] = str(_redis_socket(home))
+                defaults["run_dir"] = str(home.directory)
         defaults |= spelled({**self._tls(name), **self._config.settings.get(name, {})})
         return lambda fixed: serve(name, {**defaults, **fixed, "port_file": str(home.addresses(name))})
 

@@ -10,6 +10,12 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 
 MIB = 2**20
 
+CHECKPOINT_EVERY_S = 30.0
+"""
+Seconds of training between checkpoints, which is what a trainer that dies in a lease loses at most: the end of a lease
+writes one anyway. A checkpoint takes the training thread 8 to 122 ms (docs/results/services.md), so at most 0.4 %.
+"""
+
 
 class PublishSettings(Frozen):
     """When to publish a drafter. Own and published drafters are scored on the same held-out data."""
@@ -51,11 +57,33 @@ class DataSettings(Frozen):
     """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
     """Maximum number of states per micro-step, packed without padding; fewer if the step would take longer than
-    `step_s`."""
+    0.08 s."""
 
 
-class TrainerConfig(ServiceConfig):
-    """The spot trainer of a worker, on the worker's device."""
+class TrainerKeys(Frozen):
+    """The spot trainers of the workers. Their workers pass the rest on the command line."""
+
+    nice: int = Field(10, ge=0, le=19)
+    """CPU niceness of the training thread relative to the process, so that an engine that receives a request takes
+    precedence; with `own_session` also that of the process relative to everything else on the machine."""
+    own_session: bool = True
+    """Run in a Linux session of its own, whose nice value is `nice`. Where the kernel divides processor time among
+    sessions (autogroup), training would otherwise take as much of it as all other programs together. Has no effect in
+    containers with processor shares of their own. Disable it where the trainer should share with the program that
+    started the suite."""
+    score_every_tokens: int = Field(16_384, gt=0)
+    """Number of states trained on between evaluations. One of 4,096 states takes a third as long as training on them:
+    a twelfth of the time."""
+    publish: PublishSettings = PublishSettings()
+    """When to publish a drafter."""
+    pay: PaySettings = PaySettings()
+    """When to stop training because nothing is left to learn."""
+    data: DataSettings = DataSettings()
+    """Training data."""
+
+
+class TrainerConfig(TrainerKeys, ServiceConfig):
+    """The spot trainer of a worker, on the worker's device: its keys, and what the worker passes."""
 
     component = "trainer"
 
@@ -65,15 +93,14 @@ class TrainerConfig(ServiceConfig):
     """Directory of the policy's checkpoint; its config.json determines the drafter's shape."""
     drafter_architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
     """Architecture of the drafters to train, `eagle`, `eagle3`, `block` or `mtp`, which begins with the head of the
-    model's checkpoint; a worker passes its engine's."""
+    model's checkpoint."""
     drafter_format: Path | None = None
-    """Directory with the config.json of a drafter, whose format is trained; a worker passes its engine's. Null: the
-    format that the other keys describe."""
+    """Directory with the config.json of a drafter, whose format is trained. Null: the format that the other keys
+    describe."""
     draft_vocabulary: int | None = Field(None, ge=1)
-    """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; a worker passes its engine's. Null: 32,000."""
+    """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens. Null: 32,000."""
     drafter_layers: tuple[int, ...] | None = None
-    """Layers of the policy that an EAGLE-3 or block drafter reads; a worker passes its engine's. Null: a low, a middle
-    and a high one."""
+    """Layers of the policy that an EAGLE-3 or block drafter reads. Null: a low, a middle and a high one."""
     drafter_dir: str
     """Path or fsspec URL to publish drafters to; readable by every worker."""
     checkpoint_dir: str
@@ -88,33 +115,12 @@ class TrainerConfig(ServiceConfig):
     """Device to train on; auto uses a GPU if there is one."""
     threads: int = Field(1, ge=1)
     """Number of compute threads."""
-    nice: int = Field(10, ge=0, le=19)
-    """CPU niceness of the training thread relative to the process, so that an engine that receives a request takes
-    precedence; with `own_session` also that of the process relative to everything else on the machine."""
-    own_session: bool = True
-    """Run in a Linux session of its own, whose nice value is `nice`. Where the kernel divides processor time among
-    sessions (autogroup), training would otherwise take as much of it as all other programs together. Has no effect in
-    containers with processor shares of their own. Disable it where the trainer should share with the program that
-    started the suite."""
     memory_share: float | None = Field(None, gt=0, le=1)
-    """Maximum fraction of the GPU's memory that this process allocates; a worker passes what its plan leaves. At the
-    limit, training stops for the rest of the lease and continues in the next one with half the `data.batch_tokens`.
-    Null: no limit."""
-    step_s: float = Field(0.08, gt=0)
-    """Maximum duration of a micro-step in seconds; its size is adjusted to it. A request that takes the device back
-    waits for at most one micro-step."""
-    score_every_tokens: int = Field(16_384, gt=0)
-    """Number of states trained on between evaluations. One of 4,096 states takes a third as long as training on them:
-    a twelfth of the time."""
-    checkpoint_every_s: float = Field(30.0, gt=0)
+    """Maximum fraction of the GPU's memory that this process allocates. At the limit, training stops for the rest of
+    the lease and continues in the next one with half the `data.batch_tokens`. Null: no limit."""
+    checkpoint_every_s: float = Field(CHECKPOINT_EVERY_S, gt=0)
     """Seconds of training between checkpoints; each lease also ends with one."""
-    publish: PublishSettings = PublishSettings()
-    """When to publish a drafter."""
-    pay: PaySettings = PaySettings()
-    """When to stop training because nothing is left to learn."""
-    data: DataSettings = DataSettings()
-    """Training data."""
 
 
-SERVICE = ServiceEntry(model=TrainerConfig, run="tlt_trainer.main:run", extra="trainer")
-"""`tlt serve trainer`."""
+SERVICE = ServiceEntry(model=TrainerConfig, own_keys=TrainerKeys, run="tlt_trainer.main:run", extra="trainer")
+"""`tlt serve trainer`, as workers start it."""

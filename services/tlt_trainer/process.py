@@ -20,7 +20,7 @@ from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.data.feed import Feed
+from tlt_trainer.data.feed import STEP_S, Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
 from tlt_trainer.data.intake import LOOK_EVERY_S, TAKE_EVERY_S, TAKE_TOKENS
@@ -215,7 +215,7 @@ async def _newest(checkpoints: Checkpoints, form: DrafterFormat) -> Snapshot | N
 
 def _feed(config: TrainerConfig, pool: FramePool) -> Feed:
     """Return the feed with the configured sizes."""
-    return Feed(pool, limit_tokens=config.data.batch_tokens, step_s=config.step_s, seed=config.worker_id)
+    return Feed(pool, limit_tokens=config.data.batch_tokens, step_s=STEP_S, seed=config.worker_id)
 
 
 async def _sharing(

@@ -1,13 +1,16 @@
 """The worker's configuration. Imports neither torch nor ray nor sglang."""
 
+import json
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
-from tlt_common.config.entry import ServiceEntry
+from tlt_common.config.entry import ServiceEntry, service_entry
+from tlt_common.config.loader import resolve
 from tlt_common.domain.weights import SOURCE_PREFIXES
-from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
+from tlt_common.errors import ConfigError
+from tlt_worker.engine_config import EngineConfig
 
 
 class TrainerSettings(Frozen):
@@ -17,28 +20,19 @@ class TrainerSettings(Frozen):
 
     enabled: bool = True
     """Start a spot trainer. Without a lease it uses memory, but no compute."""
-    nice: int = Field(10, ge=0, le=19)
-    """Niceness of the trainer process relative to the engine's, so that training does not delay incoming requests."""
-    start_s: float = Field(30.0, gt=0)
-    """Timeout of Start in seconds; the trainer reads embedding and head during this call."""
-    preempt_s: float = Field(5.0, gt=0)
-    """Timeout of Preempt in seconds; a trainer that exceeds it is killed and restarted."""
-    metrics_port: int | None = Field(None, ge=0, le=65535)
-    """Port of the trainer's metrics. Null: the worker's `metrics_port` plus one, any free port if that is 0, or no
-    metrics if that is null."""
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Additional trainer settings, as passed to `tlt serve trainer --set`; they override those the worker derives from
-    its own configuration."""
+    """Keys of `tlt config explain trainer`, with dots for nested ones."""
 
-
-class ReceivingSettings(Frozen):
-    """Weights that a trainer broadcasts to a process group, which one worker joins for the fleet."""
-
-    join_s: float = Field(120.0, gt=0)
-    """Timeout in seconds for a process group to become complete."""
-    broadcast_s: float = Field(600.0, gt=0)
-    """Timeout in seconds for the tensors of one call to arrive. On expiry the worker leaves the group, and the weights
-    stay as they are."""
+    @field_validator("settings")
+    @classmethod
+    def _are_the_trainers(cls, settings: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+        """Refuse here what would otherwise end each start of the trainer."""
+        given = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in settings.items()]
+        try:
+            resolve(service_entry("trainer").keys, "trainer", {}, environment={}, settings=given)
+        except ConfigError as error:
+            raise ValueError(error.message) from error
+        return settings
 
 
 class WorkerConfig(ServiceConfig):
@@ -67,9 +61,6 @@ class WorkerConfig(ServiceConfig):
     statistics through the tuner."""
     cores: tuple[int, ...] = ()
     """CPU cores to pin worker, engine and trainer to. Empty: all cores."""
-    capture_queue_bytes: int = Field(CAPTURE_QUEUE_BYTES, gt=0)
-    """Maximum size of the queue of captured hidden states in bytes, including those in flight to the cache. A new frame
-    that does not fit is dropped and counted; rollouts never wait for capture."""
     trainer: TrainerSettings = TrainerSettings()
     """Settings of the spot trainer."""
     drain_s: float = Field(0.0, ge=0)
@@ -81,8 +72,6 @@ class WorkerConfig(ServiceConfig):
     spool_bytes: int | None = Field(None, gt=0)
     """Size in bytes of the volume with `run_dir`, if smaller than its file system, as with a size limit on a Kubernetes
     volume; half of it is the maximum size of weights that are received or copied. Null: no such limit."""
-    receiving: ReceivingSettings = ReceivingSettings()
-    """Settings for process groups of trainers."""
     run_dir: Path | None = None
     """Directory for sockets and streamed weights. Keep it short: the path of a Unix socket is limited to 107
     characters. Null: a temporary directory."""

@@ -17,7 +17,11 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 MIB = 2**20
 
 CAPTURE_QUEUE_BYTES = 64 * MIB
-"""Default size of the queue of captured hidden states."""
+"""
+Maximum size of the queue of captured hidden states, including those in flight to the cache. A new frame that does not
+fit is dropped and counted: rollouts never wait for capture. The queue bridges pauses of the cache; if the cache is
+slower than capture, a longer one only fills later.
+"""
 
 CPU_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, chain(15), ngram(5))
 """Default arms on a CPU. On the demo's task, n-grams double the speed of a group of 8 before the first drafter is

@@ -70,7 +70,6 @@ def engine_of(config: WorkerConfig) -> Engine:
         config.model,
         config.engine.at_worker(config.worker_id),
         tensors=tensors,
-        capture_queue_bytes=config.capture_queue_bytes,
         trains=config.trains,
     )
 

@@ -97,7 +97,6 @@ class Worker:
         self.watchers = Watchers(lambda: self.info, self.kept, rounds=lambda: self.rounds.worked)
         self.receiver = Receiver(
             CollectedTensors(spool_dir, config.model, lambda: self.weights.directory),
-            config.receiving,
             max_bytes=max_bytes,
             on_change=self.watchers.changed,
         )

@@ -51,8 +51,8 @@ REFUSED = {
         "at '/gateway/config': additional properties 'max_queue' not allowed",
     ),
     "a setting out of range": (
-        {"gateway": {"config": {"queue_share_per_token": 2}}},
-        "at '/gateway/config/queue_share_per_token'",
+        {"gateway": {"config": {"max_queued": 0}}},
+        "at '/gateway/config/max_queued'",
     ),
     "a setting within": (
         {"cache": {"config": {"capture": {"ratio": 1}}}},

@@ -43,7 +43,7 @@ def test_a_change_of_the_ray_cluster_makes_a_new_ray_service() -> None:
     "values",
     [
         {"worker": {"config": {"engine": {"max_running": 99}}}},
-        {"worker": {"trainer": {"step_s": 0.1}}},
+        {"worker": {"trainer": {"nice": 4}}},
         {"gateway": {"replicas": 3}},
         {"cache": {"config": {"log_level": "debug"}}},
     ],
@@ -88,10 +88,10 @@ def test_placement_accepts_serves_arguments(values: str) -> None:
 
 
 def test_a_trainer_can_be_configured_in_both_places() -> None:
-    values = {"worker": {"config": {"trainer": {"nice": 3}}, "trainer": {"publish": {"every_tokens": 262144}}}}
+    values = {"worker": {"config": {"trainer": {"enabled": False}}, "trainer": {"publish": {"every_tokens": 262144}}}}
     spec = PodsSpec.model_validate(render(values).serve["applications"][0]["args"])
     config = spec.config(0, {})
-    assert config.trainer.nice == 3
+    assert not config.trainer.enabled
     assert config.trainer.settings == {"publish.every_tokens": 262144}
 
 

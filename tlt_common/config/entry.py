@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from tlt_common.config.base import ServiceConfig
+from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.errors import ConfigError
 
 GROUP = "tlt.services"
@@ -21,6 +21,13 @@ class ServiceEntry:
     """module:function that runs the service with its configuration. Imported only by `tlt serve`."""
     extra: str
     """Extra of tlt-suite that installs the packages of the service."""
+    own_keys: type[Frozen] | None = None
+    """The part of the model that users configure, for a service whose other fields another service passes to it."""
+
+    @property
+    def keys(self) -> type[Frozen]:
+        """Model of the keys that users configure."""
+        return self.own_keys or self.model
 
     def load_run(self) -> Callable[[ServiceConfig], None]:
         """

@@ -14,7 +14,7 @@ from tlt_bench.control.workers import IDLE, hello
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState
 from tlt_common.telemetry.log import configure
 from tlt_coordinator.clock import Clock
-from tlt_coordinator.config import CoordinatorConfig
+from tlt_coordinator.config import CoordinatorConfig, LendingPolicy
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.registry import WorkerSession
 from tlt_coordinator.state import StateStore
@@ -26,7 +26,7 @@ PATIENCE_S = 600.0
 
 async def decision_us(workers: int) -> float:
     """Return the median CPU time from the report of a worker that took its device back to the revocation."""
-    config = CoordinatorConfig.model_validate({"silence_s": PATIENCE_S, "spot": {"lease_ttl_s": PATIENCE_S}})
+    config = CoordinatorConfig(silence_s=PATIENCE_S, spot=LendingPolicy(lease_ttl_s=PATIENCE_S))
     clock = Clock()
     coordinator = Coordinator(config, StateStore.open(None, now_s=clock.now()), clock)
     async with asyncio.TaskGroup() as parts:

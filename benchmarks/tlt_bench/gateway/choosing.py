@@ -5,9 +5,8 @@ from collections import deque
 
 from tlt_bench.ratios import Figures, over
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_gateway.config import GatewayConfig
 from tlt_gateway.queue.placing import Placing
-from tlt_gateway.workers.routing import SPILL_LOAD, Candidate
+from tlt_gateway.workers.routing import AFFINITY_TOKENS, SPILL_LOAD, Candidate
 
 FLEETS = (8, 512, 10_240)
 SLOTS = 64
@@ -26,8 +25,7 @@ class LoadedFleet:
     """Workers that run requests, and the gateway's placement of further ones."""
 
     def __init__(self, workers: int) -> None:
-        affinity_tokens: int = GatewayConfig.model_fields["affinity_tokens"].default
-        self._placing = Placing(spill_load=SPILL_LOAD, affinity_tokens=affinity_tokens)
+        self._placing = Placing(spill_load=SPILL_LOAD, affinity_tokens=AFFINITY_TOKENS)
         self._running = deque[WorkerId]()
         self._assigned = {WorkerId(f"worker-{number}"): 0 for number in range(workers)}
         self._requests = 0

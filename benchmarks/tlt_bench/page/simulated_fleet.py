@@ -10,7 +10,7 @@ from tlt_common.domain.fleet import Lease, Publication, Revocation, WorkerHello,
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.clock import Clock
-from tlt_coordinator.config import CoordinatorConfig
+from tlt_coordinator.config import CoordinatorConfig, LendingPolicy
 from tlt_coordinator.coordinator import Coordinator
 
 PAST_S = 1800.0
@@ -22,7 +22,7 @@ REPORT_TICKS = 20
 GATEWAY = "simulated-gateway"
 CAP = 32_768
 PATIENCE_S = 1e6
-CONFIG = CoordinatorConfig.model_validate({"silence_s": PATIENCE_S, "spot": {"lease_ttl_s": PATIENCE_S}})
+CONFIG = CoordinatorConfig(silence_s=PATIENCE_S, spot=LendingPolicy(lease_ttl_s=PATIENCE_S))
 """Workers report when something changes; nothing needs to be renewed."""
 NEEDS_LEASE = frozenset({WorkerState.TRAINING, WorkerState.SWITCHING})
 

@@ -9,7 +9,7 @@ from typing import Any
 from countdown.model import CHECKPOINT
 from tlt_bench.simulate.scripted import PacedEngine, ScriptedTrainer
 from tlt_bench.simulated_engine import KeptAlive
-from tlt_coordinator.config import CoordinatorConfig, SpotConfig
+from tlt_coordinator.config import CoordinatorConfig, LendingPolicy
 from tlt_coordinator.main import Addresses
 from tlt_coordinator.main import serve as serve_coordinator
 from tlt_gateway.config import GatewayConfig
@@ -19,7 +19,7 @@ from tlt_worker.lending.trainer import Trainer
 from tlt_worker.main import live as serve_worker
 
 WORKERS = 4
-SPOT = SpotConfig(settle_s=0.2)
+SPOT = LendingPolicy(settle_s=0.2)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Service settings that the chart fills in. They are not exposed as values."""
 
-from tlt_common.config.base import ServiceConfig
+from tlt_common.config.base import Frozen
 from tlt_common.config.entry import service_entry
 
 EVERYWHERE = frozenset({"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s", "traces"})
@@ -9,7 +9,7 @@ FILLED = {
     | {"http.listen", "http.tokenizer"},
     "coordinator": {"http_listen", "state_dir"}
     | {f"kubernetes.{key}" for key in ("namespace", "pod", "config_map", "kubeconfig")},
-    "cache": {"redis", "fleet", "run_dir", "redis_socket"},
+    "cache": {"redis", "fleet", "run_dir"},
     "tuner": {"redis", "fleet"},
     "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "fleet"}
     | {
@@ -21,15 +21,14 @@ FILLED = {
         "spool_bytes",
         "trainer.settings",
     },
-    "trainer": {"socket", "model", "drafter_dir", "checkpoint_dir", "worker_id", "cache", "coordinator"}
-    | {"drafter_architecture", "draft_vocabulary", "drafter_layers", "nice", "threads", "log_level"},
+    "trainer": set(),
 }
 """By service; a dot separates nested keys."""
 
 
-def model_of(service: str) -> type[ServiceConfig]:
-    """Return the configuration model of a service."""
-    return service_entry(service).model
+def model_of(service: str) -> type[Frozen]:
+    """Return the model of the keys of a service."""
+    return service_entry(service).keys
 
 
 def filled(service: str) -> frozenset[str]:

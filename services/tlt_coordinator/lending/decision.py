@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 
 
 class Standing(StrEnum):
@@ -177,7 +177,7 @@ def why_end(
     worker: WorkerView,
     loan: Loan,
     now_s: float,
-    policy: SpotConfig,
+    policy: LendingPolicy,
     *,
     lending: bool,
     queued: int,

@@ -8,13 +8,13 @@ from math import inf
 
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.idle_times import IdleTimes
 from tlt_coordinator.lending.worth import Worth
 
 UNKNOWN_SETTLE_S = 0.3
 """Seconds without a request after which a worker is lent as long as too little is known. Up to 3, a run takes as long
-(`tlt simulate sweep --over spot.settle_s=…`, docs/results/sweeps.md)."""
+(docs/results/sweeps.md)."""
 SURPLUS = 2.0
 """How many times as many workers as pay may train before leases end: what pays is an estimate, and a lease that ends
 costs what a new one does."""
@@ -48,21 +48,21 @@ class Measures:
         self._worth.note(worker_id, None)
         self._pauses_s.pop(worker_id, None)
 
-    def settle_s(self, policy: SpotConfig, now_s: float) -> float:
+    def settle_s(self, policy: LendingPolicy, now_s: float) -> float:
         """Return after how many seconds without a request a worker is lent; infinite for never."""
         if policy.settle_s is not None:
             return policy.settle_s
         measured_s = self._idle.settle_s(now_s)
         return UNKNOWN_SETTLE_S if measured_s is None else measured_s
 
-    def trainers(self, policy: SpotConfig, now_s: float) -> float:
+    def trainers(self, policy: LendingPolicy, now_s: float) -> float:
         """Return the maximum number of training workers; infinite for all."""
         if policy.max_trainers is not None:
             return policy.max_trainers
         settle_s = self.settle_s(policy, now_s)
         return self._worth.trainers(None if settle_s == inf else self._idle.left_s(settle_s))
 
-    def surplus(self, loans: int, policy: SpotConfig, now_s: float) -> int:
+    def surplus(self, loans: int, policy: LendingPolicy, now_s: float) -> int:
         """Return how many of these leases to end, since more workers train than pay off."""
         wanted = self.trainers(policy, now_s)
         if policy.max_trainers is None and loans <= SURPLUS * wanted:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from tlt_common.domain.fleet import Lease, Revocation
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.decision import Reason, WorkerView, why_end
 
 
@@ -52,7 +52,7 @@ class Revoke:
 RoleChange: TypeAlias = Grant | Revoke
 
 
-def orders(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChange, ...]:
+def orders(fleet: FleetView, now_s: float, policy: LendingPolicy) -> tuple[RoleChange, ...]:
     """
     Return the orders to send to workers now.
 
@@ -66,7 +66,7 @@ def orders(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChan
     return (*held, *grants)
 
 
-def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: SpotConfig) -> Iterator[RoleChange]:
+def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: LendingPolicy) -> Iterator[RoleChange]:
     """Revoke or renew a worker's lease. An unknown lease is revoked."""
     loan = worker.loan
     if loan is None:
@@ -80,7 +80,7 @@ def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: SpotConfig
         yield _grant(worker, loan.epoch, fleet, policy)
 
 
-def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
+def _grants(fleet: FleetView, policy: LendingPolicy) -> Iterator[RoleChange]:
     epoch = fleet.last_epoch
     for worker in fleet.settled:
         if epoch >= fleet.reserved_epoch:
@@ -89,7 +89,7 @@ def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
         yield _grant(worker, epoch, fleet, policy)
 
 
-def _grant(worker: WorkerView, epoch: Epoch, fleet: FleetView, policy: SpotConfig) -> Grant:
+def _grant(worker: WorkerView, epoch: Epoch, fleet: FleetView, policy: LendingPolicy) -> Grant:
     lease = Lease(epoch=epoch, ttl_s=policy.lease_ttl_s, newest=fleet.drafter)
     return Grant(worker_id=worker.worker_id, lease=lease)
 

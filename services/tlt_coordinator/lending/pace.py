@@ -8,7 +8,7 @@ once at any pace.
 
 from math import ceil
 
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 
 REPORTS_PER_S = 1024
 """Reports without a change that a fleet sends per second, at most; as many leases are renewed. `tlt bench control`
@@ -26,7 +26,7 @@ class Pace:
     heard of it yet. A coordinator that starts anew begins with FASTEST_S, as every new stream does.
     """
 
-    def __init__(self, policy: SpotConfig) -> None:
+    def __init__(self, policy: LendingPolicy) -> None:
         self._policy = policy
         self._report_every_s = FASTEST_S
 
@@ -44,7 +44,7 @@ class Pace:
             self._policy = self._policy.model_copy(update={"lease_ttl_s": lease_ttl_s})
 
     @property
-    def policy(self) -> SpotConfig:
+    def policy(self) -> LendingPolicy:
         """The policy, with leases that are renewed no more often than workers report."""
         return self._policy
 

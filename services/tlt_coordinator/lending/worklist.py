@@ -10,7 +10,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from tlt_common.domain.ids import WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.by_age import ByAge
 from tlt_coordinator.lending.decision import UNUSED, WorkerView, obstacle_of
 
@@ -81,7 +81,7 @@ class Worklist:
             kind.drop(worker_id)
         self._free.discard(worker_id)
 
-    def take(self, now_s: float, policy: SpotConfig, *, ends: bool) -> list[WorkerId]:
+    def take(self, now_s: float, policy: LendingPolicy, *, ends: bool) -> list[WorkerId]:
         """
         Return the workers to decide about, apart from new loans. Changed workers are returned once.
 

@@ -18,6 +18,10 @@ from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.draining import Draining
 from tlt_gateway.http.text.codec import TextCodec, load_codec
 
+RECEIVE_S = 60.0
+"""Timeout in seconds for a request with its body: 16 MiB, the default maximum, at 0.3 MB/s. Slower clients would keep a
+connection each."""
+
 
 class HttpServer:
     """A bound port; the first connections wait until `run` serves them. Use it as a context manager."""
@@ -60,5 +64,5 @@ class HttpServer:
             api,
             self._bound,
             self._config.tls,
-            protocol=timed(self._config.http.receive_s, limits.connections),
+            protocol=timed(RECEIVE_S, limits.connections),
         )

@@ -9,21 +9,16 @@ class Placing:
     """
     Args:
         spill_load: As for `RoutingTable`.
-        affinity_tokens: As for `RoutingTable.choose`; None ignores what workers have cached.
+        affinity_tokens: As for `RoutingTable.choose`.
 
     Attributes:
         table: The workers that accept requests. The caller keeps it up to date.
     """
 
-    def __init__(self, *, spill_load: float, affinity_tokens: int | None) -> None:
+    def __init__(self, *, spill_load: float, affinity_tokens: int) -> None:
         self.table = RoutingTable(spill_load=spill_load)
         self._affinity_tokens = affinity_tokens
         self._affinity = Affinity()
-
-    @property
-    def uses_keys(self) -> bool:
-        """Whether placement depends on a prompt's cache keys."""
-        return self._affinity_tokens is not None
 
     def place(
         self,
@@ -50,7 +45,7 @@ class Placing:
         cached = NOTHING
         if keys:
             cached = self._affinity.cached(keys, self.table, length=prompt_tokens, version=served, now_s=now_s)
-        chosen = self.table.choose(version=required, cached=cached, affinity_tokens=self._affinity_tokens or 1)
+        chosen = self.table.choose(version=required, cached=cached, affinity_tokens=self._affinity_tokens)
         if chosen is not None:
             self._affinity.sent(keys, chosen, tokens=tokens, version=served, now_s=now_s)
         return chosen

@@ -9,6 +9,9 @@ from typing import NoReturn
 from tlt_common.errors import InvalidRequestError, OverloadedError
 from tlt_common.telemetry import metrics
 
+OWNER_SHARE = 0.5
+"""Share of the queue that one caller may use: whatever one sends, as much room is left for all others."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:

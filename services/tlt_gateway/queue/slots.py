@@ -18,10 +18,10 @@ class WorkerSlots:
     Args:
         pool: The workers.
         spill_load: As for `Placing`.
-        affinity_tokens: As for `Placing`; None ignores what workers have cached.
+        affinity_tokens: As for `Placing`.
     """
 
-    def __init__(self, pool: WorkerPool, *, spill_load: float, affinity_tokens: int | None) -> None:
+    def __init__(self, pool: WorkerPool, *, spill_load: float, affinity_tokens: int) -> None:
         self._pool = pool
         self.placing = Placing(spill_load=spill_load, affinity_tokens=affinity_tokens)
         """Decides."""
@@ -57,7 +57,7 @@ class WorkerSlots:
                 field="prompt.policy_version",
             )
         chosen = self.placing.place(
-            keys_of(prompt) if self.placing.uses_keys and self.free else (),
+            keys_of(prompt) if self.free else (),
             prompt_tokens=len(prompt.token_ids),
             tokens=len(prompt.token_ids) + len(prompt.prefix_token_ids),
             served=self._pool.version,

@@ -30,6 +30,10 @@ from tlt_gateway.workers.worker_pool import WorkerPool
 
 log = get_logger(__name__)
 
+STRAGGLER_S = 30.0
+"""Seconds that the others have at least once the first worker is done, in each phase; as long as the first one took, if
+that is longer. A worker that is left behind is updated later, while one that is waited for delays the whole fleet."""
+
 Result = TypeVar("Result")
 
 

@@ -12,6 +12,9 @@ from tlt_common.domain.prompt import Prompt
 SPILL_LOAD = 0.25
 """Share of a worker's slots to fill before requests are sent to workers that are training. Runs are as fast with 0 and
 with 0.5 (docs/results/sweeps.md)."""
+AFFINITY_TOKENS = 256
+"""Cached tokens for which a worker may run one request more than the least loaded one. Prefilling so
+many takes an H100 about as long as one round of decoding (`VERIFY_TOKENS`); not measured on a GPU."""
 SPILLED = 2.0**20
 """Above any load: workers that get requests only if no other may rank by it, and then by load."""
 OUTDATED = 4

@@ -27,15 +27,8 @@ DECIDED: Mapping[str, Mapping[str, str]] = {
         "cores": "use --cores-per-worker",
         "trainer.settings": "use trainer.KEY",
     },
-    "cache": {**_EVERYWHERE, "redis": "use --redis", "redis_socket": _ITSELF, "run_dir": _ITSELF},
-    "trainer": {
-        **_EVERYWHERE,
-        **dict.fromkeys(("socket", "worker_id", "cache", "coordinator"), _ITSELF),
-        "model": "use --model",
-        **{key: f"use worker.engine.{key}" for key in ("drafter_architecture", "draft_vocabulary", "drafter_layers")},
-        "drafter_dir": "use worker.drafter_dir",
-        "checkpoint_dir": "use worker.checkpoint_dir",
-    },
+    "cache": {**_EVERYWHERE, "redis": "use --redis", "run_dir": _ITSELF},
+    "trainer": {},
     "tuner": {**_EVERYWHERE, "redis": "use --redis"},
     "coordinator": {
         **_EVERYWHERE,
@@ -49,7 +42,6 @@ DECIDED: Mapping[str, Mapping[str, str]] = {
 SERVICES = tuple(DECIDED)
 _STAND_INS: Mapping[str, Mapping[str, str]] = {
     "worker": {"model": "/", "coordinator": "coordinator:1"},
-    "trainer": {"socket": "/", "model": "/", "drafter_dir": "/", "checkpoint_dir": "/"},
 }
 """Placeholders for decided keys that a configuration requires."""
 
@@ -98,7 +90,7 @@ def checked(name: str, section: Mapping[str, Any], options: Sequence[str]) -> di
     for key in (*flattened(section), *(pair_of(option)[0] for option in options)):
         _refuse_decided(name, key)
     stand_ins = _STAND_INS.get(name, {})
-    config = resolve(service_entry(name).model, name, {**section, **stand_ins}, environment={}, settings=options)
+    config = resolve(service_entry(name).keys, name, {**section, **stand_ins}, environment={}, settings=options)
     values = config.model_dump(mode="json", exclude_unset=True)
     return {key: value for key, value in values.items() if key not in stand_ins}
 

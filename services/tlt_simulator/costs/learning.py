@@ -63,5 +63,5 @@ LEASE_STOP_S = CostFigure(
     low=0.015,
     high=0.1,
     source=Source.ASSUMED,
-    of="15 to 79 ms on a CPU (docs/results/services.md); a micro-step takes at most trainer.step_s, 80 ms",
+    of="15 to 79 ms on a CPU (docs/results/services.md); a micro-step takes at most 80 ms",
 )

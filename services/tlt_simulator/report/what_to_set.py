@@ -15,7 +15,6 @@ from tlt_simulator.trace import RunTrace
 SEEDS = 3
 TRIED: Mapping[str, tuple[str, ...]] = {
     "spot.max_trainers": ("null", "1", "2", "4"),
-    "spot.settle_s": ("null", "0.3", "1", "5"),
     "gateway.pack_running": ("0", "10", "16"),
     "engine.speculate_below_requests": ("32", "64", "128", "256"),
     "publish.every_tokens": ("8192", "32768", "131072"),

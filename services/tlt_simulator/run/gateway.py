@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tlt_gateway.config import GatewayConfig
 from tlt_gateway.queue.fair_queue import FairQueue
 from tlt_gateway.queue.placing import Placing
-from tlt_gateway.workers.routing import SPILL_LOAD
+from tlt_gateway.workers.routing import AFFINITY_TOKENS, SPILL_LOAD
 from tlt_simulator.result import TAIL_RUNNING
 from tlt_simulator.run.batch import SimRequest
 from tlt_simulator.run.coordinator import SimCoordinator
@@ -18,7 +17,6 @@ from tlt_simulator.scenario import Scenario
 from tlt_simulator.trace import TraceSample
 
 CALLER = "trainer"
-AFFINITY_TOKENS: int = GatewayConfig.model_fields["affinity_tokens"].default
 LOOKS = 40
 """Looks at what runs in a step as long as the last one, for training and the bandit: the product looks twice a second,
 which takes as long to simulate as to do."""

@@ -25,7 +25,6 @@ PRODUCT_NAMES: Mapping[str, str] = {
 _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
 _COLOCATED = "trainer.colocated"
 WITHOUT_EFFECT: Mapping[str, str] = {
-    "spot.lease_ttl_s": "nothing is lost in a simulation, so no lease expires",
     "data.held_out_tokens": "scores have no noise in a simulation",
     "data.batch_tokens": "how fast trainers learn is costs.learn_tokens_s",
     "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",

@@ -10,6 +10,11 @@ from tlt_trainer.data.pack import cut, plan, scored_count
 DRAWN_BATCHES = 8
 """Batches for which frames are drawn at once: with more frames, packs are fuller."""
 MIN_TOKENS = 64
+STEP_S = 0.08
+"""
+Maximum duration of a micro-step in seconds, to which its size is adjusted. A request that takes the device back waits
+for at most one: 15 ms in the median, 79 ms in one of 100 cases (`tlt bench lease`, docs/results/services.md).
+"""
 MAX_GROWTH = 1.5
 MARGIN = 0.9
 """Share of the target duration that a batch is sized for, so that noise does not shrink every second one."""

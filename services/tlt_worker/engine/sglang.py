@@ -75,7 +75,6 @@ class SglangEngine:
         experiment: Experiment = NONE,
         *,
         tensors: weights.ModelTensors | None = None,
-        capture_queue_bytes: int = CAPTURE_QUEUE_BYTES,
         trains: bool = False,
     ) -> None:
         """
@@ -86,11 +85,9 @@ class SglangEngine:
             config: Configuration of the engine.
             experiment: Settings for benchmarks and tests.
             tensors: Result of `require_model`. None makes `start` check the model's files.
-            capture_queue_bytes: Maximum size of captured states that wait to be sent.
             trains: Whether a spot trainer runs on the same device.
         """
         self.model, self.config = model, config
-        self._capture_queue_bytes = capture_queue_bytes
         self._experiment, self._trains = experiment, trains
         self._device: Device = detect()
         self._model_config = read_config(model)
@@ -137,7 +134,7 @@ class SglangEngine:
         except TltError:
             await self.aclose()
             raise
-        self._reader = LinkReader(self._need_link(), queue_bytes=self._capture_queue_bytes)
+        self._reader = LinkReader(self._need_link(), queue_bytes=CAPTURE_QUEUE_BYTES)
         self._reader.start()
         info = EngineInfo(
             model=self.model.name,

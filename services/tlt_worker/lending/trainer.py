@@ -69,14 +69,13 @@ async def spot_trainer(config: WorkerConfig, run_dir: Path) -> AsyncIterator[Tra
         yield None
         return
     async with connect(f"unix:{run_dir / SOCKET}") as channel:
-        limits = config.trainer
         settings = settings_of(config, run_dir)
-        link = TrainerClient(channel, start_s=limits.start_s, preempt_s=limits.preempt_s)
+        link = TrainerClient(channel)
         yield Trainer(link=link, process=TrainerProcess(command(settings), failure=failure_of(run_dir / SOCKET)))
 
 
 def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
-    """Return the trainer's settings: those derived from the worker's, overridden by `trainer.settings`."""
+    """Return the trainer's settings: those derived from the worker's, and `trainer.settings`."""
     engine = with_architecture(config.engine, config.model)
     return {
         "socket": str(run_dir / SOCKET),
@@ -87,7 +86,6 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "coordinator": config.coordinator,
         "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
         "checkpoint_dir": f"{config.checkpoint_dir or run_dir / 'checkpoints'}/{config.worker_id}",
-        "nice": str(config.trainer.nice),
         "threads": str(max(1, len(config.cores))),
         "log_level": config.log_level,
         "liveness_s": "null" if config.liveness_s is None else str(config.liveness_s),
@@ -124,10 +122,13 @@ def _memory_of(config: WorkerConfig, engine: EngineConfig) -> dict[str, str]:
 
 
 def _metrics_of(config: WorkerConfig) -> dict[str, str]:
-    """Return the settings of the trainer's metrics, served on the worker's host. RPCs use the Unix socket only."""
-    port = config.trainer.metrics_port
-    if port is None and config.metrics_port is not None:
-        port = config.metrics_port + 1 if config.metrics_port else 0
+    """
+    Return the settings of the trainer's metrics, served on the worker's host at its port plus one; any free port if
+    that is 0. RPCs use the Unix socket only.
+    """
+    port = config.metrics_port
+    if port is not None and port != 0:
+        port += 1
     file = config.port_file
     return {
         **({} if port is None else {"metrics_port": str(port), "metrics_host": split(config.listen)[0]}),

@@ -10,6 +10,11 @@ from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import trainer as wire
 
+START_S = 30.0
+"""Timeout of Start in seconds. The trainer reads embedding and head meanwhile, from files that the engine has just
+read."""
+PREEMPT_S = 5.0
+"""Timeout of Preempt in seconds, after which the trainer is killed and restarted: sixty micro-steps."""
 PROGRESS_S = 5.0
 """Timeout of GetProgress in seconds: in a micro-step on a crowded machine a trainer is slow, not dead."""
 
@@ -42,7 +47,7 @@ class TrainerControl(Protocol):
 class TrainerClient:
     """A trainer behind a gRPC channel."""
 
-    def __init__(self, channel: grpc.aio.Channel, *, start_s: float, preempt_s: float) -> None:
+    def __init__(self, channel: grpc.aio.Channel, *, start_s: float = START_S, preempt_s: float = PREEMPT_S) -> None:
         self._stub = wire.Stub(channel)
         self._start_s = start_s
         self._preempt_s = preempt_s

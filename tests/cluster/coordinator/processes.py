@@ -63,7 +63,6 @@ async def coordinator(ns: Client, account: Client, pod: str, folder: Path) -> As
     settings = {
         "listen": "127.0.0.1:0",
         "port_file": ports,
-        "spot.settle_s": 0,
         "kubernetes.namespace": ns.namespace,
         "kubernetes.pod": pod,
         "kubernetes.config_map": STATE,

@@ -93,7 +93,6 @@ def values() -> Object:
             "trainer": {
                 "publish": {"first_gain": 0.0, "every_tokens": 8192},
                 "score_every_tokens": 4096,
-                "checkpoint_every_s": 5.0,
             }
         },
         "networkPolicy": {

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tests.fuzz import hostile, json_texts, yaml_texts
 from tests.fuzz.files import accepted_or_refused, file_target
 from tests.fuzz.target import HarmError, Subject, Target
-from tlt_common.config.base import ServiceConfig
+from tlt_common.config.base import Frozen
 from tlt_common.config.entry import GROUP, service_entry
 from tlt_common.config.explain import keys
 from tlt_common.config.loader import load
@@ -25,14 +25,13 @@ from tlt_common.rpc.addresses import require_free
 
 _REQUIRED: Mapping[str, Mapping[str, str]] = {
     "worker": {"model": "/model"},
-    "trainer": {"socket": "/socket", "model": "/model", "drafter_dir": "/drafters", "checkpoint_dir": "/checkpoints"},
 }
 """Keys without defaults."""
 
 
 @cache
-def _model(service: str) -> type[ServiceConfig]:
-    return service_entry(service).model
+def _model(service: str) -> type[Frozen]:
+    return service_entry(service).keys
 
 
 def _values() -> SearchStrategy[str]:
@@ -41,7 +40,7 @@ def _values() -> SearchStrategy[str]:
     return st.one_of(hostile.texts(), as_json, hostile.integers().map(str), hostile.doubles().map(str))
 
 
-def _settings(model: type[ServiceConfig], separator: str) -> SearchStrategy[list[tuple[str, str]]]:
+def _settings(model: type[Frozen], separator: str) -> SearchStrategy[list[tuple[str, str]]]:
     known = [key.name for key in keys(model)]
     groups = sorted({name.rpartition(".")[0] for name in known if "." in name})
     name = st.one_of(

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tlt_coordinator.config import CoordinatorConfig, SpotConfig
+from tlt_coordinator.config import CoordinatorConfig, LendingPolicy
 from tlt_coordinator.main import Addresses, serve
 
 Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Addresses]]
@@ -27,5 +27,5 @@ async def served(config: CoordinatorConfig) -> AsyncIterator[Addresses]:
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     """Start a coordinator that lends workers immediately; a restarted one restores its state."""
-    config = CoordinatorConfig(state_dir=tmp_path / "state", spot=SpotConfig(settle_s=0.0))
+    config = CoordinatorConfig(state_dir=tmp_path / "state", spot=LendingPolicy(settle_s=0.0))
     return lambda **changes: served(config.model_copy(update=changes))

@@ -11,7 +11,7 @@ from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 
 
 def training(lease: Lease) -> WorkerStatus:
@@ -32,7 +32,7 @@ async def report_queue(address: str, queued: int) -> None:
 
 
 async def test_an_idle_worker_is_lent_kept_and_taken_back_when_requests_wait(start: Start) -> None:
-    async with start(spot=SpotConfig(settle_s=0.0, lease_ttl_s=0.6)) as at, LeaseHolder(at.grpc) as worker:
+    async with start(spot=LendingPolicy(settle_s=0.0, lease_ttl_s=0.6)) as at, LeaseHolder(at.grpc) as worker:
         lease = await worker.order(Lease)
         await worker.say(training(lease))
         assert await worker.order(Lease) == lease

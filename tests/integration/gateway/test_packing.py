@@ -39,8 +39,7 @@ async def test_requests_are_packed_while_idle_workers_are_lent(
     views = Views()  # type: ignore[abstract] # implements only what gateways call
     views.lending = lending
     views.show(*map(member, three))
-    settings = {"affinity_tokens": None, "pack_running": pack}
-    async with views.peer, start(coordinator=views.peer.address, workers=3, **settings) as client:
+    async with views.peer, start(coordinator=views.peer.address, workers=3, pack_running=pack) as client:
         running = await ran(client, 3, three)
         assert sum(bool(fake.running) for fake in three) == busy
         for fake in three:

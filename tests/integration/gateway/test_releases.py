@@ -67,9 +67,10 @@ async def test_of_two_updates_of_one_version_at_once_one_wins_on_every_worker(st
 
 
 async def test_a_worker_that_cannot_store_weights_or_hangs_in_its_commit_is_left_behind(
-    start: Start, pair: Pair
+    start: Start, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with start(*pair, straggler_s=0.2) as client:
+    monkeypatch.setattr("tlt_gateway.gateway.STRAGGLER_S", 0.2)
+    async with start(*pair) as client:
         pair[1].stage_error = WeightsUnreadableError("No space left on device")
         assert (await client.publish_weights(1, STATE)).workers == 1
         pair[1].stage_error = None

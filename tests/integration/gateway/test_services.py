@@ -12,7 +12,7 @@ from tests.fakes.eventually import eventually
 from tests.fakes.trainer import FakeTrainer
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import FinishReason, SamplingParams
-from tlt_coordinator.config import CoordinatorConfig, SpotConfig
+from tlt_coordinator.config import CoordinatorConfig, LendingPolicy
 from tlt_coordinator.main import Addresses, serve
 from tlt_worker.config import WorkerConfig
 from tlt_worker.lending.trainer import Trainer
@@ -23,7 +23,7 @@ EIGHT = SamplingParams(max_new_tokens=8)
 
 @asynccontextmanager
 async def coordinating() -> AsyncIterator[str]:
-    config = CoordinatorConfig(http_listen=None, spot=SpotConfig(settle_s=0.0))
+    config = CoordinatorConfig(http_listen=None, spot=LendingPolicy(settle_s=0.0))
     known: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve(config, on_serving=known.set_result))

@@ -1,8 +1,8 @@
 """Turns of a session run where the earlier ones are cached."""
 
-import asyncio
 from collections.abc import Sequence
 
+import pytest
 from prometheus_client import REGISTRY
 
 from tests.fakes.prefix_cache import PrefixCache
@@ -14,6 +14,12 @@ from tlt_common.domain.response import ResponseStats
 
 Pair = tuple[FakeWorker, FakeWorker]
 TURN = SamplingParams(max_new_tokens=4)
+
+
+@pytest.fixture
+def few_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few cached tokens outweigh a running request."""
+    monkeypatch.setattr("tlt_gateway.gateway.AFFINITY_TOKENS", 8)
 
 
 async def turn(client: Client, ids: list[int], session: str = "s") -> ResponseStats:
@@ -36,32 +42,17 @@ async def two_sessions(client: Client, *, named: bool) -> list[ResponseStats]:
     return found
 
 
-async def test_each_session_stays_with_its_worker(start: Start, pair: Pair) -> None:
-    async with start(*pair, affinity_tokens=8) as client:
+async def test_each_session_stays_with_its_worker(start: Start, pair: Pair, few_tokens: None) -> None:
+    async with start(*pair) as client:
         stats = await two_sessions(client, named=True)
     later = stats[2:]
     assert all(one.cached_tokens == one.prompt_tokens - 2 for one in later)  # the last sampled token, and the tool's
     assert [one.cached_tokens for one in stats[:2]] == [0, 0]
 
 
-async def test_affinity_can_be_switched_off(start: Start, pair: Pair) -> None:
-    async with start(*pair, affinity_tokens=None) as client, asyncio.TaskGroup() as tasks:
-        ids = [1, 2, 3]
-        first = await turn(client, ids)
-        assert first.worker_id == "w0"
-        pair[0].gate.clear()
-        blocking = tasks.create_task(client.generate([9], TURN))
-        await pair[0].until(1)
-        second = await turn(client, ids)
-        pair[0].gate.set()
-        await turn(client, ids)
-        await blocking
-    assert (second.worker_id, second.cached_tokens) == ("w1", 0)
-
-
-async def test_samples_of_a_prompt_share_its_prefill(start: Start, pair: Pair) -> None:
+async def test_samples_of_a_prompt_share_its_prefill(start: Start, pair: Pair, few_tokens: None) -> None:
     prompts = [list(range(first, first + 60)) for first in (0, 30)]
-    async with start(*pair, affinity_tokens=8) as client:
+    async with start(*pair) as client:
         groups = await client.batch(prompts, samples=4, sampling=TURN)
     homes = [{sample.stats.worker_id for sample in group if sample.stats} for group in groups]
     assert [len(workers) for workers in homes] == [1, 1]

@@ -26,12 +26,11 @@ pytestmark = [
 
 MODEL = Path(__file__).parents[3] / "demos" / "countdown" / "countdown" / "checkpoint"
 SETTINGS = {
-    # Publish a drafter within the first minute, and scores and checkpoints soon after: only their presence matters.
+    # Publish a drafter within the first minute, and scores soon after: only their presence matters.
     "trainer": {
         "publish.first_gain": "0",
         "publish.every_tokens": "16384",
         "score_every_tokens": "8192",
-        "checkpoint_every_s": "5",
     },
     "worker": {"engine.context_length": "1024"},
 }

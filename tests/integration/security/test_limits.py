@@ -94,8 +94,9 @@ async def test_a_token_has_so_many_calls_and_others_have_theirs(tmp_path: Path) 
             await greedy.info()
 
 
-async def test_streamed_weights_of_a_token_are_bounded(tmp_path: Path) -> None:
-    async with FakeWorker() as worker, gateway(tmp_path, worker, max_spool_bytes_per_token=MIB) as endpoint:
+async def test_streamed_weights_of_a_token_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_gateway.main.STREAM_BYTES", MIB)
+    async with FakeWorker() as worker, gateway(tmp_path, worker) as endpoint:
         async with Client(endpoint, token=SECRETS["trainer"]) as client:
             with pytest.raises(InvalidRequestError, match="the maximum is 1048576"):  # no retry makes it fit
                 await client.publish_weights(1, {"w": np.zeros(MIB, dtype="float32")})

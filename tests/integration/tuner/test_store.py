@@ -15,7 +15,7 @@ from tlt_cache.embedded import EmbeddedRedis, embedded_redis
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import PoolKey, Posterior
-from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.errors import UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import tuner as wire
 from tlt_tuner.config import TunerConfig
@@ -158,10 +158,3 @@ async def test_the_caches_redis_is_reached_by_the_socket_it_was_told(tmp_path: P
             await report(channel)
         assert await kept(redis.url) == {NAME: LEARNED}
     assert not socket.exists()
-
-
-async def test_a_socket_with_too_long_a_path_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
-        async with embedded_redis(tmp_path, max_bytes=64 * MIB, socket=tmp_path / ("x" * 107)):
-            pass
-    assert refused.value.field == "redis_socket"

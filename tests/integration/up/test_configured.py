@@ -24,7 +24,7 @@ FILE = {
     "workers": 1,
     "port": 0,
     "worker": {"engine": {"max_running": 3, "dtype": "float32", "arms": "off,chain-3"}},
-    "coordinator": {"spot": {"settle_s": 0.5}},
+    "coordinator": {"spot": {"max_trainers": 1}},
 }
 END_S = 60
 

@@ -53,7 +53,7 @@ async def served(
 
 
 @asynccontextmanager
-async def fleet(tmp_path: Path, **receiving: float) -> AsyncIterator[tuple[Http, list[Bench]]]:
+async def fleet(tmp_path: Path) -> AsyncIterator[tuple[Http, list[Bench]]]:
     """Run two workers of one model, and a gateway."""
     model = tmp_path / "model"
     model.mkdir()
@@ -62,9 +62,7 @@ async def fleet(tmp_path: Path, **receiving: float) -> AsyncIterator[tuple[Http,
     save_file({**AFTER, "unknown": torch.zeros(2)}, tmp_path / "after.safetensors")
     async with AsyncExitStack() as stack:
         benches = [
-            await stack.enter_async_context(
-                working(Bench(tmp_path / str(index)), model=model, worker_id=f"w{index}", receiving=receiving)
-            )
+            await stack.enter_async_context(working(Bench(tmp_path / str(index)), model=model, worker_id=f"w{index}"))
             for index in range(2)
         ]
         http = await stack.enter_async_context(served(tmp_path, *(bench.address for bench in benches)))
@@ -140,8 +138,11 @@ async def not_fitting(http: Http, trainer: Broadcaster) -> None:
     assert "unknown" in answer.json()["message"]
 
 
-async def test_a_group_that_nobody_joins_times_out_and_blocks_nobody(tmp_path: Path) -> None:
-    async with fleet(tmp_path, join_s=1.0) as (http, _):
+async def test_a_group_that_nobody_joins_times_out_and_blocks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_worker.weights.receiving.group.JOIN_S", 1.0)
+    async with fleet(tmp_path) as (http, _):
         group = {
             "master_address": "127.0.0.1", "master_port": free_port(), "rank_offset": 1, "world_size": 2,
             "group_name": "weights", "backend": "gloo",
@@ -176,7 +177,7 @@ def _command(process: psutil.Process) -> str:
 
 
 async def test_a_group_joined_again_replaces_the_one_that_is_incomplete(tmp_path: Path) -> None:
-    async with fleet(tmp_path, join_s=30.0) as (http, _):
+    async with fleet(tmp_path) as (http, _):
         first = asyncio.create_task(http.post("/init_weights_update_group", group_of("weights")))
         while not ranks():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -190,7 +191,7 @@ async def test_a_group_joined_again_replaces_the_one_that_is_incomplete(tmp_path
 
 async def test_a_fleet_is_in_so_many_groups_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tlt_worker.weights.receiving.receiver.MAX_GROUPS", 1)
-    async with fleet(tmp_path, join_s=30.0) as (http, _):
+    async with fleet(tmp_path) as (http, _):
         first = asyncio.create_task(http.post("/init_weights_update_group", group_of("one")))
         while not ranks():  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -23,7 +23,6 @@ from tlt_worker.engine_config import EngineConfig
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/results/sweeps.md").read_text()
 CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
-    "spot.settle_s": (SpotConfig, "settle_s"),
     "spot.max_trainers": (SpotConfig, "max_trainers"),
     "engine.speculate_below_requests": (EngineConfig, "speculate_below_requests"),
     "engine.arms": (EngineConfig, "arms"),

@@ -17,7 +17,7 @@ NAMED = sorted(set(re.findall(r"`([^`\n]+)`", PAGE)))
 SERVICES = ("gateway", "worker", "cache", "trainer", "tuner", "coordinator")
 EVENT = re.compile(r"\blog\.(?:info|warning|error|debug)\(\s*\"([a-z_]+)\"")
 OF_CONFIG_JSON = {"quantization_config", "rope_parameters", "max_position_embeddings", "save_pretrained"}
-OF_RUNS = {"liveness_s", "settle_s"}
+OF_RUNS = {"liveness_s"}
 
 
 def events() -> set[str]:
@@ -28,7 +28,7 @@ def events() -> set[str]:
 
 def keys(service: str) -> Iterator[str]:
     """Of a service's configuration, with those of nested models by dots."""
-    model: type[BaseModel] = service_entry(service).model
+    model: type[BaseModel] = service_entry(service).keys
     for line in explain(model):
         yield line.split()[0].rstrip(":") if line and not line[0].isspace() else ""
 

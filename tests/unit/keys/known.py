@@ -15,6 +15,7 @@ from tests.unit.keys.messages import ROOT, sources
 from tlt_common.bandit.round_trace import FIELDS
 from tlt_common.client import Client
 from tlt_common.config.base import model_in
+from tlt_common.config.entry import service_entry
 from tlt_simulator.cli.app import app
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.scenario import RlTrainer
@@ -38,7 +39,7 @@ def keys_at(path: Path) -> set[str]:
         key
         for service in SERVICES
         if own in {service, package} or own not in SERVICES
-        for key in keys_of(model_of(service))
+        for key in keys_of(service_entry(service).model)
     }
     if path.parts[-2:] == ("bandit", "round_trace.py") or "replay" in path.parts:  # fields of a trace
         found |= {*FIELDS, "format"}

@@ -15,6 +15,7 @@ from tlt_common.domain.fleet import (
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
 from tlt_common.load import GatewayLoad, WorkerLoad, by_cap
+from tlt_coordinator.config import LEASE_TTL_S
 from tlt_coordinator.coordinator import TICK_S
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
 from tlt_coordinator.queues import QUEUE_STALE_S
@@ -28,7 +29,7 @@ async def test_an_idle_worker_is_lent_once_it_has_settled() -> None:
         worker = Worker.join(coordinator)
         assert await worker.live(UNKNOWN_SETTLE_S - TICK_S) == []
         (lease,) = await worker.live(3 * TICK_S)
-        assert lease == Lease(epoch=Epoch(1), ttl_s=CONFIG.spot.lease_ttl_s)
+        assert lease == Lease(epoch=Epoch(1), ttl_s=LEASE_TTL_S)
 
 
 async def test_waiting_requests_end_all_leases_at_once_and_for_as_long_as_they_wait() -> None:

@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tlt_common.domain.fleet import Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.account.ledger import Ledger
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.orders import FleetView, Grant, orders
 from tlt_coordinator.outbox import Order
 from tlt_coordinator.registry import Registry, WorkerSession
 
-POLICY = SpotConfig(settle_s=0.3, lease_ttl_s=5.0)
+POLICY = LendingPolicy(settle_s=0.3, lease_ttl_s=5.0)
 WORKERS = 3
 workers = st.integers(0, WORKERS - 1)
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from tlt_common.config.base import TlsSettings
-from tlt_common.config.loader import load
+from tlt_common.config.loader import load, resolve
 from tlt_common.domain.arm import DEFAULT_ARMS, OFF, arms_named, chain, ngram
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError
@@ -104,15 +104,9 @@ def trainer_of(**worker: object) -> dict[str, str]:
     return settings_of(config, Path("/run/x"))
 
 
-@pytest.mark.parametrize(
-    ("worker", "trainer", "expected"),
-    [(9090, None, "9091"), (0, None, "0"), (None, None, None), (9090, 9400, "9400"), (None, 9400, "9400")],
-)
-def test_a_trainers_metrics_are_next_to_its_workers(
-    worker: int | None, trainer: int | None, expected: str | None
-) -> None:
-    told = trainer_of(metrics_port=worker, trainer={"metrics_port": trainer})
-    assert told.get("metrics_port") == expected
+@pytest.mark.parametrize(("worker", "expected"), [(9090, "9091"), (0, "0"), (None, None)])
+def test_a_trainers_metrics_are_next_to_its_workers(worker: int | None, expected: str | None) -> None:
+    assert trainer_of(metrics_port=worker).get("metrics_port") == expected
 
 
 def test_they_can_be_read_from_where_the_workers_can_and_calls_stay_inside() -> None:
@@ -123,9 +117,20 @@ def test_they_can_be_read_from_where_the_workers_can_and_calls_stay_inside() -> 
 
 
 def test_what_all_trainers_are_told_leaves_the_workers_own_settings_for_them() -> None:
-    fleet = spec(trainer={"metrics_port": 9400}).model_copy(update={"trainer": {"threads": 2}})
+    fleet = spec(trainer={"enabled": False}).model_copy(update={"trainer": {"nice": 2}})
     config = fleet.config(0, frozenset({0}))
-    assert (config.trainer.metrics_port, config.trainer.settings) == (9400, {"threads": 2})
+    assert (config.trainer.enabled, config.trainer.settings) == (False, {"nice": 2})
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [({"socket": "/s"}, "unknown key 'socket'"), ({"publish.gain": -1}, "publish.gain is -1"), ({"step": 1}, "'step'")],
+)
+def test_what_no_trainer_accepts_is_refused_by_its_worker(settings: dict[str, object], why: str) -> None:
+    """Otherwise each start of the trainer would fail."""
+    with pytest.raises(ConfigError, match=f"trainer.settings.*{why}") as refusal:
+        resolve(WorkerConfig, "worker", {"model": "/m", "trainer": {"settings": settings}}, environment={})
+    assert refusal.value.field == "trainer.settings"
 
 
 def test_a_trainer_shows_its_workers_certificate() -> None:

@@ -15,7 +15,6 @@ from tlt_common.errors import (
     WeightsUnreadableError,
 )
 from tlt_common.telemetry.log import get_logger
-from tlt_worker.config import ReceivingSettings
 from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.group import TrainerGroup
 from tlt_worker.weights.receiving.pickle_reader import PickleReader
@@ -39,13 +38,11 @@ class Receiver:
     def __init__(
         self,
         collection: CollectedTensors,
-        settings: ReceivingSettings,
         *,
         max_bytes: int,
         on_change: Callable[[], None],
     ) -> None:
         self._collection = collection
-        self._settings = settings
         self._max_bytes = max_bytes
         self._on_change = on_change
         self._groups: dict[str, TrainerGroup] = {}
@@ -82,7 +79,7 @@ class Receiver:
     @asynccontextmanager
     async def _one_of_a_name(self, member: GroupMember) -> AsyncIterator[TrainerGroup]:
         """Replace the rank with the same name. The new one counts as joining within the block."""
-        group = await TrainerGroup.started(member, self._settings)
+        group = await TrainerGroup.started(member)
         former = (self._joining.pop(member.name, None), self._groups.pop(member.name, None))
         self._joining[member.name] = group
         try:

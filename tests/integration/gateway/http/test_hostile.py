@@ -116,9 +116,10 @@ async def test_a_body_of_a_gigabyte_in_chunks_is_cut_off(serve: Serve, worker: F
     ids=["nothing", "line", "header", "body"],
 )
 async def test_a_client_that_never_completes_its_request_is_disconnected(
-    serve: Serve, worker: FakeWorker, begin: str
+    serve: Serve, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch, begin: str
 ) -> None:
-    async with serve(worker, http={"listen": "127.0.0.1:0", "receive_s": 0.2}) as http:
+    monkeypatch.setattr("tlt_gateway.http.server.RECEIVE_S", 0.2)
+    async with serve(worker) as http:
         async with connected(http) as (reader, writer):
             writer.write(begin.encode())
             await writer.drain()
@@ -128,9 +129,12 @@ async def test_a_client_that_never_completes_its_request_is_disconnected(
         assert len(worker.prompts) == 1
 
 
-async def test_a_long_answer_is_not_cut_off_by_the_limit_on_requests(serve: Serve, worker: FakeWorker) -> None:
+async def test_a_long_answer_is_not_cut_off_by_the_limit_on_requests(
+    serve: Serve, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tlt_gateway.http.server.RECEIVE_S", 0.1)
     worker.gate.clear()
-    async with serve(worker, http={"listen": "127.0.0.1:0", "receive_s": 0.1}) as http:
+    async with serve(worker) as http:
         calling = asyncio.create_task(http.post("/generate", THREE))
         await worker.until(1)
         async with connected(http) as (reader, _):  # it is disconnected by the same limit, and began later

@@ -22,7 +22,7 @@ from tlt_common.domain.fleet import Lease, Revocation, WorkerHello, WorkerState,
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_common.errors import UnavailableError
 from tlt_coordinator.clock import Clock
-from tlt_coordinator.config import CoordinatorConfig, KubernetesSettings, SpotConfig
+from tlt_coordinator.config import CoordinatorConfig, KubernetesSettings, LendingPolicy
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.kube.api import AwayError, ConfigMapObject
 from tlt_coordinator.kube.cluster import Cluster
@@ -35,7 +35,7 @@ DEVICES, PROCESSES = 3, 3
 BLOCK, TOTALS_EVERY_S = 4, 3.0
 """Epochs reserved at once, and seconds between two writes of sums: so few that there is always something to write."""
 NAME = KubernetesSettings(namespace="rl", pod="c").config_map
-CONFIG = CoordinatorConfig(spot=SpotConfig(settle_s=0.0, max_trainers=DEVICES))
+CONFIG = CoordinatorConfig(spot=LendingPolicy(settle_s=0.0, max_trainers=DEVICES))
 
 number = st.integers(0, 9)
 rarely = st.sampled_from([False, False, False, True])

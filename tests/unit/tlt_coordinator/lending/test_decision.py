@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.decision import Circumstances, Loan, Standing, WorkerView, standing_of
 from tlt_coordinator.lending.orders import FleetView, orders
 from tlt_coordinator.lending.worklist import Worklist
@@ -69,7 +69,7 @@ def test_the_reason_is_the_first_that_holds(
 def test_a_worker_is_about_to_be_lent_exactly_if_the_plan_lends_it(
     status: WorkerStatus, excluded: bool, lending: bool, queued: int, keep_warm: int, most: int, waited_s: float
 ) -> None:
-    worker, policy, worklist = replace(FREE, status=status, excluded=excluded), SpotConfig(), Worklist()
+    worker, policy, worklist = replace(FREE, status=status, excluded=excluded), LendingPolicy(), Worklist()
     worklist.note(worker, 0.0)
     lends = lending and queued == 0
     settled = (worker,) if lends and worklist.settled(waited_s, settle_s=0.3, keep_warm=keep_warm, most=most) else ()

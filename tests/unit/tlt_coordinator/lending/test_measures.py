@@ -7,14 +7,14 @@ import pytest
 
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.idle_times import LEAST
 from tlt_coordinator.lending.measures import LOADING_SHARE, UNKNOWN_SETTLE_S, Measures
 
 W0 = WorkerId("w0")
 TRAINING = WorkerStatus(state=WorkerState.TRAINING, epoch=Epoch(3), training_gain=0.02)
 ROLLOUT = WorkerStatus(state=WorkerState.ROLLOUT)
-OPEN = SpotConfig()
+OPEN = LendingPolicy()
 
 
 def measured(*, free_s: float = 10.0) -> Measures:
@@ -29,7 +29,7 @@ def measured(*, free_s: float = 10.0) -> Measures:
 
 
 def test_what_operators_set_holds() -> None:
-    policy = SpotConfig(settle_s=7.0, max_trainers=3)
+    policy = LendingPolicy(settle_s=7.0, max_trainers=3)
     assert measured().settle_s(policy, 0.0) == 7.0
     assert measured().trainers(policy, 0.0) == 3
     assert measured().surplus(5, policy, 0.0) == 2

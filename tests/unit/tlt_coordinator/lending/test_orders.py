@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.decision import Loan, Reason, WorkerView
 from tlt_coordinator.lending.orders import FleetView, Grant, Revoke, RoleChange, orders
 
 NOW_S = 100.0
-POLICY = SpotConfig(settle_s=0.5, lease_ttl_s=6.0)
+POLICY = LendingPolicy(settle_s=0.5, lease_ttl_s=6.0)
 IDLE = WorkerStatus(state=WorkerState.IDLE, trainer_ready=True)
 TRAINING = WorkerStatus(state=WorkerState.TRAINING, trainer_ready=True, epoch=Epoch(7))
 LOAN = Loan(epoch=Epoch(7), granted_at_s=NOW_S - 1, renewed_at_s=NOW_S - 1, taken_up=True)
@@ -50,7 +50,7 @@ fleets = st.builds(
     last_epoch=st.integers(9, 50).map(Epoch),
     reserved_epoch=st.integers(9, 60).map(Epoch),
 )
-policies = st.builds(SpotConfig, lease_ttl_s=st.floats(0.1, 50.0))
+policies = st.builds(LendingPolicy, lease_ttl_s=st.floats(0.1, 50.0))
 
 
 def worker(name: str = "w0", status: WorkerStatus = IDLE, *, loan: Loan | None = None) -> WorkerView:
@@ -81,13 +81,13 @@ def new_grants(fleet: FleetView, changes: tuple[RoleChange, ...]) -> list[Grant]
 
 
 @given(fleets, policies)
-def test_a_worker_gets_at_most_one_order(fleet: FleetView, policy: SpotConfig) -> None:
+def test_a_worker_gets_at_most_one_order(fleet: FleetView, policy: LendingPolicy) -> None:
     told = [change.worker_id for change in orders(fleet, NOW_S, policy)]
     assert len(told) == len(set(told))
 
 
 @given(fleets, policies)
-def test_no_epoch_is_given_twice(fleet: FleetView, policy: SpotConfig) -> None:
+def test_no_epoch_is_given_twice(fleet: FleetView, policy: LendingPolicy) -> None:
     by_id = {worker.worker_id: worker for worker in (*fleet.workers, *fleet.settled)}
     fresh: list[Epoch] = []
     for change in orders(fleet, NOW_S, policy):
@@ -98,14 +98,14 @@ def test_no_epoch_is_given_twice(fleet: FleetView, policy: SpotConfig) -> None:
 
 
 @given(fleets, policies)
-def test_only_settled_workers_are_lent(fleet: FleetView, policy: SpotConfig) -> None:
+def test_only_settled_workers_are_lent(fleet: FleetView, policy: LendingPolicy) -> None:
     lent = [change.worker_id for change in new_grants(fleet, orders(fleet, NOW_S, policy))]
     assert lent == [worker.worker_id for worker in fleet.settled][: len(lent)]
 
 
 @given(fleets, policies)
 def test_when_requests_wait_nothing_new_is_lent_and_recalled_workers_return(
-    fleet: FleetView, policy: SpotConfig
+    fleet: FleetView, policy: LendingPolicy
 ) -> None:
     lent = sorted(worker.worker_id for worker in fleet.workers if worker.loan)
     fleet = replace(fleet, queued=1, recalled=frozenset(lent[:2]))
@@ -123,7 +123,7 @@ def test_of_several_leases_only_those_recalled_end(queued: int, reason: Reason) 
 
 
 @given(fleets, policies)
-def test_when_lending_is_off_every_loan_is_revoked_and_none_is_made(fleet: FleetView, policy: SpotConfig) -> None:
+def test_when_lending_is_off_every_loan_is_revoked_and_none_is_made(fleet: FleetView, policy: LendingPolicy) -> None:
     fleet = replace(fleet, lending=False)
     changes = orders(fleet, NOW_S, policy)
     assert all(isinstance(change, Revoke) for change in changes)
@@ -131,7 +131,7 @@ def test_when_lending_is_off_every_loan_is_revoked_and_none_is_made(fleet: Fleet
 
 
 @given(fleets, policies)
-def test_busy_workers_never_keep_a_loan(fleet: FleetView, policy: SpotConfig) -> None:
+def test_busy_workers_never_keep_a_loan(fleet: FleetView, policy: LendingPolicy) -> None:
     revoked = {change.worker_id for change in orders(fleet, NOW_S, policy) if isinstance(change, Revoke)}
     for member in fleet.workers:
         if member.loan and (member.status.running or member.status.state is WorkerState.ROLLOUT):

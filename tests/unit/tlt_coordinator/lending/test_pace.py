@@ -5,10 +5,10 @@ import pytest
 from tests.unit.tlt_coordinator.scripted import BUSY, Worker, running
 from tlt_common.domain.fleet import Lease, ReportInterval, WorkerHello
 from tlt_common.domain.ids import WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.pace import FASTEST_S, REPORTS_PER_S, Pace
 
-POLICY = SpotConfig(lease_ttl_s=5.0)
+POLICY = LendingPolicy(lease_ttl_s=5.0)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.fleet import FREE, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.by_age import ByAge, ChangeLog
 from tlt_coordinator.lending.decision import Loan, WorkerView
 from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
 
-POLICY = SpotConfig(settle_s=0.5, lease_ttl_s=6.0)
+POLICY = LendingPolicy(settle_s=0.5, lease_ttl_s=6.0)
 IDLE = WorkerStatus(state=WorkerState.IDLE, trainer_ready=True)
 TRAINING = WorkerStatus(state=WorkerState.TRAINING, trainer_ready=True, epoch=Epoch(7))
 
@@ -27,7 +27,7 @@ def lent(name: str, at_s: float, *, taken_up: bool = True) -> WorkerView:
     return worker(name, TRAINING if taken_up else IDLE, loan)
 
 
-def settled(worklist: Worklist, now_s: float, policy: SpotConfig = POLICY) -> list[str]:
+def settled(worklist: Worklist, now_s: float, policy: LendingPolicy = POLICY) -> list[str]:
     return [
         str(worker_id)
         for worker_id in worklist.settled(now_s, settle_s=policy.settle_s or 0.0, keep_warm=policy.keep_warm, most=99)

@@ -28,7 +28,7 @@ def slots(served: int, *workers: PooledWorker) -> WorkerSlots:
             callback(one)
 
     pool = SimpleNamespace(version=PolicyVersion(served), when_changed=when_changed, absent_since_s=None)
-    return WorkerSlots(cast("WorkerPool", pool), spill_load=0.25, affinity_tokens=None)
+    return WorkerSlots(cast("WorkerPool", pool), spill_load=0.25, affinity_tokens=256)
 
 
 def asking(version: int | None, *, continued: bool = False) -> Prompt:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tlt_simulator.run.scenarios import costs, scenario, step
 from tlt_common.domain.fleet import WorkerState
-from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_simulator.result import SimulatedRun
 from tlt_simulator.run import compare, simulate, with_rollout_share
 from tlt_simulator.scenario import EngineKeys, SuiteKeys
@@ -57,7 +57,7 @@ def test_without_the_suite_nothing_is_lent_or_drafted() -> None:
 
 
 def test_idle_workers_are_lent_once_they_have_settled_and_return_for_requests() -> None:
-    keys = SuiteKeys(spot=SpotConfig(settle_s=1.0))
+    keys = SuiteKeys(spot=LendingPolicy(settle_s=1.0))
     run = simulate([TAILED] * 2, scenario(colocated=False, suite=keys))
     idle_since = dict[int, float]()
     for turn in run.turns[0]:
@@ -73,7 +73,7 @@ def test_idle_workers_are_lent_once_they_have_settled_and_return_for_requests() 
 
 
 def test_the_number_of_trainers_is_capped() -> None:
-    keys = SuiteKeys(spot=SpotConfig(settle_s=0.5, max_trainers=1))
+    keys = SuiteKeys(spot=LendingPolicy(settle_s=0.5, max_trainers=1))
     run = simulate([TAILED] * 2, scenario(8, suite=keys))
     training = set[int]()
     for turn in (turn for turns in run.turns for turn in turns):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.tlt_simulator.comparisons import scenario
 from tlt_cache.config import CacheConfig
-from tlt_common.config.base import ServiceConfig
+from tlt_common.config.base import Frozen
 from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
 from tlt_coordinator.config import CoordinatorConfig
@@ -20,7 +20,7 @@ from tlt_simulator.sweep.keys import (
     parted,
     product_name,
 )
-from tlt_trainer.config import TrainerConfig
+from tlt_trainer.config import TrainerKeys
 from tlt_worker.config import WorkerConfig
 
 
@@ -28,10 +28,9 @@ def test_keys_of_the_suite_the_fleet_and_the_costs_are_set() -> None:
     found = changed(
         scenario(),
         {"spot.max_trainers": "2", "gateway.pack_running": "5", "fleet.workers": "9", "costs.ageing": "0.01",
-         "trainer.learn_s": "7", "trainer.colocated": "false", "lending": "false", "spot.settle_s": "null"},
+         "trainer.learn_s": "7", "trainer.colocated": "false", "lending": "false"},
     )  # fmt: skip
     assert found.suite.spot.max_trainers == 2
-    assert found.suite.spot.settle_s is None
     assert found.suite.gateway.pack_running == 5
     assert not found.suite.lending
     assert found.fleet.workers == 9
@@ -89,16 +88,15 @@ def test_options_are_parted() -> None:
             parted([option])
 
 
-SERVICES: dict[str, type[ServiceConfig]] = {
+SERVICES: dict[str, type[Frozen]] = {
     "coordinator": CoordinatorConfig,
     "gateway": GatewayConfig,
     "worker": WorkerConfig,
-    "trainer": TrainerConfig,
+    "trainer": TrainerKeys,
     "cache": CacheConfig,
 }
 NEEDED = {
     "worker": ["model=/", "coordinator=c:1"],
-    "trainer": ["socket=/", "model=/", "drafter_dir=/", "checkpoint_dir=/"],
 }
 
 

@@ -17,10 +17,10 @@ def test_a_pod_tells_its_worker_name_and_address() -> None:
 
 
 def test_settings_reach_the_worker_and_its_trainer() -> None:
-    given = spec(worker={"model": "/m", "engine": {"max_running": 64}, "drain_s": 120}, trainer={"step_s": 0.2})
+    given = spec(worker={"model": "/m", "engine": {"max_running": 64}, "drain_s": 120}, trainer={"nice": 2})
     config = given.config(0, {})
     assert config.engine.max_running == 64
-    assert config.trainer.settings == {"step_s": 0.2}
+    assert config.trainer.settings == {"nice": 2}
     assert given.drain_s == 120
 
 
