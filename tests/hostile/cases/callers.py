@@ -52,6 +52,16 @@ CASES = [
         Case(name=f"{path} with the scope update_weights", at=At.CLOSED, path=path, headers=bearer("update_weights"), content=b"no JSON", status=403, param="authorization")
         for path in GENERATE if path != "/abort_request"
     ),
+    *(
+        Case(name=f"GET {path} with the scope {scope}", at=At.CLOSED, method="GET", path=path, headers=bearer(scope), status=status, param=param)
+        for path in READ
+        for scope, status, param in (("generate", 200, ""), ("admin", 200, ""), ("update_weights", 403, "authorization"), ("observe", 403, "authorization"))
+    ),
+    *(
+        Case(name=f"{path} with the scope {scope}", at=At.CLOSED, path=path, headers=bearer(scope), content=b"no JSON", param="body")
+        for path, scope in (("/generate", "generate"), ("/v1/completions", "generate"), ("/inference/v1/generate", "admin"), ("/pause_generation", "update_weights"), ("/update_weights_from_disk", "admin"))
+    ),
+    *(Case(name=f"a flush with the scope {scope}", at=At.CLOSED, method="GET", path="/flush_cache", headers=bearer(scope), status=status) for scope, status in (("generate", 403), ("update_weights", 200), ("admin", 200))),
     Case(name="all of one's own requests aborted with the scope generate", at=At.CLOSED, path="/abort_request", headers=bearer("generate"), body={"abort_all": True}, status=200),
     Case(name="no request aborted with the scope generate", at=At.CLOSED, path="/abort_request", headers=bearer("generate"), body={}, status=200),
     Case(name="one request aborted with the scope update_weights", at=At.CLOSED, path="/abort_request", headers=bearer("update_weights"), body={"rid": "a"}, status=200),

@@ -1,9 +1,5 @@
 """OpenAI's and vLLM's endpoints on a gateway."""
 
-from typing import Any
-
-import pytest
-
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.http.conftest import Serve
 
@@ -60,29 +56,6 @@ async def test_tokens_in_and_out(serve: Serve, worker: FakeWorker) -> None:
     [choice] = answer["choices"]
     assert choice["token_ids"] == [5, 6]
     assert [entry["logprob"] for entry in choice["logprobs"]["content"]] == [-5 / 128, -6 / 128]
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"prompt": "text"}, "prompt"),
-        ({"prompt": [1000]}, "prompt"),
-        ({"temperature": 1e9}, "temperature"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"logprobs": 5}, "logprobs"),
-        ({"echo": True}, "echo"),
-        ({"n": 0}, "n"),
-        ({"suffix": "x"}, "suffix"),
-        ({"whatever": 1}, "whatever"),
-    ],
-)
-async def test_what_cannot_be_honored_is_refused_by_name(
-    serve: Serve, worker: FakeWorker, change: dict[str, Any], field: str
-) -> None:
-    async with serve(worker) as http:
-        error = await http.refused("/v1/completions", {"prompt": [4], "max_tokens": 2} | change)
-    assert error["param"].startswith(field)
-    assert not worker.prompts
 
 
 async def test_other_models_are_not_served(serve: Serve, worker: FakeWorker) -> None:

@@ -1,9 +1,6 @@
 """SGLang's endpoints on a gateway."""
 
 import asyncio
-from typing import Any
-
-import pytest
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.http.conftest import Serve
@@ -49,42 +46,6 @@ async def test_a_stream_repeats_all_tokens_so_far(serve: Serve, worker: FakeWork
     assert events[-1]["output_ids"] == [5, 6, 7]
     assert events[-1]["meta_info"]["finish_reason"]["type"] == "length"
     assert all(event["output_ids"] == [5, 6, 7][: len(event["output_ids"])] for event in events)
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"input_ids": [4, 1000]}, "input_ids"),
-        ({"input_ids": []}, "input_ids"),
-        ({"input_ids": [[4], [5, 1000]]}, "input_ids[1][1]"),
-        ({"input_ids": None}, "input_ids"),
-        ({"input_ids": [4.5]}, "input_ids"),
-        ({"input_ids": [True]}, "input_ids"),
-        ({"text": "hello"}, "input_ids"),
-        ({"input_ids": None, "text": "hello"}, "text"),
-        ({"sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
-        ({"sampling_params": {"temperature": "hot"}}, "sampling_params.temperature"),
-        ({"sampling_params": {"regex": "a*"}}, "sampling_params.regex"),
-        ({"sampling_params": {"warmth": 1}}, "sampling_params.warmth"),
-        ({"sampling_params": {"n": 0}}, "sampling_params.n"),
-        ({"sampling_params": {"max_new_tokens": 10**6}}, "sampling_params.max_new_tokens"),
-        ({"sampling_params": [EIGHT, EIGHT]}, "sampling_params"),
-        ({"return_hidden_states": True}, "return_hidden_states"),
-        ({"lora_path": "x"}, "lora_path"),
-        ({"return_logprob": True, "logprob_start_len": 0}, "logprob_start_len"),
-        ({"return_text_in_logprobs": True}, "return_text_in_logprobs"),
-        ({"log_metrics": False}, "log_metrics"),
-        ({"unknown": 1}, "unknown"),
-    ],
-)
-async def test_what_cannot_be_honored_is_refused_by_name(
-    serve: Serve, worker: FakeWorker, change: dict[str, Any], field: str
-) -> None:
-    async with serve(worker) as http:
-        error = await http.refused("/generate", {"input_ids": [4], "sampling_params": EIGHT} | change)
-    assert field in error["message"]
-    assert error["param"].startswith(field.partition("[")[0])
-    assert not worker.prompts
 
 
 async def test_fields_that_ask_for_nothing_are_accepted(serve: Serve, worker: FakeWorker) -> None:

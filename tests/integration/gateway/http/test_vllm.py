@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,54 +90,3 @@ async def test_what_there_is_nothing_to_do_for_is_accepted(serve: Serve, worker:
         assert listed["url"] == f"http://{http.address}"
         info = (await http.client.get("/server_info")).json()
         assert info["tp_size"] * info["pp_size"] == 1
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        ("/init_weight_transfer_engine", {"init_info": {**GROUP, "backend": None}}, "init_info.backend"),
-        ("/init_weight_transfer_engine", {"init_info": {**GROUP, "world_size": 1}}, "world_size"),
-        ("/init_weight_transfer_engine", {"init_info": {**GROUP, "packed": True}}, "init_info.packed"),
-        ("/init_weight_transfer_engine", {}, "init_info"),
-        ("/start_weight_update", {"is_checkpoint_format": False}, "is_checkpoint_format"),
-        ("/update_weights", {}, "update_info"),
-        ("/update_weights", {"update_info": {"names": ["a"], "dtype_names": [], "shapes": [[1]]}}, "update_info."),
-        ("/update_weights", {"update_info": {"names": ["a"], "dtype_names": ["int8"], "shapes": [[1]]}}, "dtypes"),
-        ("/update_weights", {"weight_dir": "/w", "weight_version": "new"}, "weight_version"),
-        ("/fetch_weights", {"sync_dir": "/w"}, "target_version"),
-        ("/fetch_weights", {"target_version": 3}, "uri"),
-        ("/init_broadcaster", {"host": "h", "port": 1}, "host"),
-        ("/pull_weights", {"source_dir": "/d", "target_version": 1}, "source_dir"),
-        ("/sleep?depth=3", None, "depth"),
-        ("/sleep?level=2", None, "level"),
-        ("/sleep?tags=kv_cache", None, "level"),
-        ("/wake_up?tags=disk", None, "tags"),
-        ("/release_memory_occupation", None, "tags"),
-        ("/release_memory_occupation", {"tags": ["kv_cache"]}, "tags"),
-        ("/release_memory_occupation", {"tags": ["disk"]}, "tags"),
-        ("/update_weights_from_tensor", {"serialized_named_tensors": []}, "serialized_named_tensors"),
-        ("/update_weights_from_tensor", {"serialized_named_tensors": ["?"]}, "serialized_named_tensors"),
-        ("/update_weights_from_distributed", {"names": [], "dtypes": [], "shapes": []}, "names"),
-        ("/update_weights_from_distributed", {"names": ["a"], "dtypes": ["float32"], "shapes": []}, "shapes"),
-        (
-            "/update_weights_from_distributed",
-            {"names": ["a"], "dtypes": ["float32"], "shapes": [[1]], "load_format": "delta"},
-            "load_format",
-        ),
-    ],
-)
-async def test_what_cannot_be_honored_is_refused_by_name(
-    serve: Serve, worker: FakeWorker, path: str, body: dict[str, Any] | None, field: str
-) -> None:
-    async with serve(worker) as http:
-        assert (await http.refused(path, body))["param"].startswith(field)
-    assert not worker.updates
-
-
-async def test_control_calls_need_the_scope_of_an_update(serve: Serve, worker: FakeWorker, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.yaml"
-    tokens.write_text("tokens: [{name: agent, token: %s, scopes: [generate]}]" % ("a" * 32))
-    async with serve(worker, tokens=tokens) as http:
-        http.client.headers["authorization"] = "Bearer " + "a" * 32
-        for path in ("/pause", "/resume", "/update_weights", "/init_weights_update_group", "/finish_weight_update"):
-            assert (await http.post(path, {})).status_code == 403, path
