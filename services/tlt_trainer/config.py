@@ -61,7 +61,10 @@ class DataSettings(Frozen):
 
 
 class TrainerKeys(Frozen):
-    """The spot trainers of the workers. Their workers pass the rest on the command line."""
+    """
+    The spot trainers of the workers. Set these keys as `trainer` of `tlt up`, as `worker.trainer` of the chart, or as a
+    worker's `trainer.settings`; workers pass everything else.
+    """
 
     nice: int = Field(10, ge=0, le=19)
     """CPU niceness of the training thread relative to the process, so that an engine that receives a request takes
