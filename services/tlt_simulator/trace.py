@@ -61,3 +61,8 @@ class RunTrace:
     def responses(self) -> int:
         """Number of responses."""
         return sum(len(step.samples) for step in self.steps)
+
+    @property
+    def longest_context(self) -> int:
+        """Maximum tokens of a prompt and its response together."""
+        return self.cap + max((sample.prompt_tokens for step in self.steps for sample in step.samples), default=0)

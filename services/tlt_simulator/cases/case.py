@@ -67,3 +67,8 @@ class PublishedCase:
     """Published facts, with sources."""
     assumed: tuple[str, ...]
     """Assumptions about unpublished facts."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Both, as a report shows them."""
+        return (*(f"published: {text}" for text in self.known), *(f"assumed: {text}" for text in self.assumed))

@@ -1,14 +1,11 @@
-"""The `tlt simulate` app and its commands."""
+"""The `tlt simulate` app: its commands and their options. What they need is heavy and imported when they run."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tlt_simulator.cli.cases import cases
-from tlt_simulator.cli.fit import fit
 from tlt_simulator.cli.inputs import Inputs, takes_inputs
-from tlt_simulator.cli.sweep import sweep
 
 HELP = """
 Simulate an RL run with and without the suite, on machines that you do not have.
@@ -29,9 +26,6 @@ Examples:
 """
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
-app.command("sweep", short_help="Simulate all combinations of values of some keys.")(takes_inputs(sweep))
-app.command("fit", short_help="Fit the costs to the journals of a run.")(fit)
-app.command("cases", short_help="List the published runs, or describe one.")(cases)
 
 
 def _simulate(
@@ -75,4 +69,112 @@ def _simulate(
     )
 
 
+def sweep(
+    inputs: Inputs,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=V1,V2,...",
+            help="Values of a key, as --set names it; repeat it for all combinations. A value with commas stands in "
+            "brackets: engine.arms=[off],[off,chain-3].",
+        ),
+    ],
+    seeds: Annotated[int, typer.Option(help="Number of seeds per combination, starting with --seed.")] = 3,
+    results: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write each result to this file as soon as it is complete.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the file of --results.")] = False,
+    processes: Annotated[int | None, typer.Option(help="Concurrent simulations. Default: the number of cores.")] = None,
+    json_to: Annotated[
+        str, typer.Option("--json", metavar="PATH|-", help="Write the rows as JSON; - for standard output alone.")
+    ] = "",
+) -> None:
+    """
+    Simulate all combinations of values, with several seeds each, on all cores.
+
+    A row is marked as best only if it is faster than every other row beyond the noise between seeds. An interrupted
+    sweep continues with --results FILE --resume; a file of another scenario is refused.
+
+    For example: tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4 --over
+    gateway.pack_running=0,10 --results sweep.jsonl
+    """
+    from tlt_simulator.cli import sweep_command
+
+    sweep_command.sweep(
+        inputs, over=over, seeds=seeds, results=results, resume=resume, processes=processes, json_to=json_to
+    )
+
+
+def fit(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Journals of a run: gateway.journal and coordinator.journal.")
+    ],
+    card: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="GPU, with --model: calculate what the journals do not tell."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME|DIR", help="The policy, as for `tlt simulate`.")] = None,
+    gpus_per_worker: Annotated[int, typer.Option(help="GPUs of each worker, for --card.")] = 1,
+    held_out: Annotated[
+        bool,
+        typer.Option("--held-out", help="Fit the first half of a recorded comparison, and predict the second."),
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="With --held-out: a key of the suite with which the run was recorded, such as publish.every_tokens. "
+            "Repeatable.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the costs, for `tlt simulate --costs`.")
+    ] = None,
+    json_to: Annotated[
+        str, typer.Option("--json", metavar="PATH|-", help="Write everything as JSON; - for standard output alone.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
+) -> None:
+    """
+    Fit the costs to the journals of a run, with intervals, and report where a simulation would extrapolate.
+
+    If a number has too few rounds, it is named with the number of missing rounds (exit code 2).
+    """
+    from tlt_simulator.cli import fit_command
+
+    fit_command.fit(
+        directory,
+        card=card,
+        model=model,
+        gpus_per_worker=gpus_per_worker,
+        held_out=held_out,
+        settings=settings or (),
+        save=save,
+        json_to=json_to,
+        seed=seed,
+    )
+
+
+def cases(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Describe this one. Default: list all.")] = "",
+) -> None:
+    """List the published runs that can be simulated, or describe one: its published facts and the assumptions."""
+    from tlt_simulator.cases import CASES, case
+
+    if not name:
+        for known in CASES:
+            print(known)
+        return
+    found = case(name)
+    print(f"{found.name}: {found.title}")
+    for row in found.rows:
+        print(f"  {row.label}: {row.published:g} published ({row.measure.value})")
+    for note in found.notes:
+        print(f"  {note}")
+
+
 app.callback(invoke_without_command=True, help=HELP)(takes_inputs(_simulate))
+app.command("sweep", short_help="Simulate all combinations of values of some keys.")(takes_inputs(sweep))
+app.command("fit", short_help="Fit the costs to the journals of a run.")(fit)
+app.command("cases", short_help="List the published runs, or describe one.")(cases)

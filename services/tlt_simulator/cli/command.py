@@ -1,18 +1,21 @@
-"""Implementation of `tlt simulate`."""
+"""Implementation of `tlt simulate`: prepares the run, simulates both sides, analyzes the result and reports it."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.cases import PublishedCase, case
+from tlt_simulator.cases import PublishedCase
 from tlt_simulator.cli.inputs import Inputs
 from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, write_json
-from tlt_simulator.cli.prepared import check, of_case, prepared
-from tlt_simulator.cli.progress import phases
-from tlt_simulator.cli.simulated import simulated
-from tlt_simulator.report import rows
+from tlt_simulator.cli.prepared import PreparedRun, prepared
+from tlt_simulator.cli.progress import Phases, phases
+from tlt_simulator.fit.extrapolation import extrapolations
+from tlt_simulator.report import interval, rows, sensitivity, what_to_set
 from tlt_simulator.report.document import document
-from tlt_simulator.report.findings import PublishedRow
+from tlt_simulator.report.findings import Findings, PublishedRow, measured_time
 from tlt_simulator.report.page import write_page
+from tlt_simulator.report.sample import sample_size, sampled
 from tlt_simulator.report.terminal import table
 from tlt_simulator.run import compare
 from tlt_simulator.sweep.outcomes import cores
@@ -41,14 +44,14 @@ def simulate(
         require_directory(html, "--html")
     if json_to and json_to != STANDARD_OUTPUT:
         require_directory(Path(json_to), "--json")
-    check(inputs)
-    whole = None if inputs.case is None else case(inputs.case)
-    if whole is not None and inputs.row is None and len(whole.rows) > 1:
-        _all_rows(whole, inputs, json_to, html)
+    runs = prepared(inputs)
+    if runs[0].case is not None and len(runs) > 1:
+        _all_rows(runs[0].case, runs, json_to, html)
         return
-    found = prepared(inputs, whole)
     with phases() as begin:
-        findings = simulated(found, begin, quick=quick, sample=sample, processes=processes or cores())
+        findings = _simulated(runs[0], begin)
+        if not quick:
+            findings = _analyzed(findings, runs[0], begin, sample=sample, processes=processes or cores())
     if html is not None:
         write_page(findings, html)
     if json_to:
@@ -59,23 +62,50 @@ def simulate(
             print(f"page: {html}")
 
 
-def _all_rows(whole: PublishedCase, inputs: Inputs, json_to: str, html: Path | None) -> None:
+def _simulated(run: PreparedRun, begin: Phases) -> Findings:
+    """Simulate both sides."""
+    scenario, trace = run.scenario, run.trace
+    comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
+    return Findings(
+        comparison=comparison,
+        responses=trace.responses,
+        measured=measured_time(trace, comparison.without),
+        published=() if run.row is None else (PublishedRow.of(run.row, comparison),),
+        notes=(*run.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace))),
+    )
+
+
+def _analyzed(findings: Findings, run: PreparedRun, begin: Phases, *, sample: int | None, processes: int) -> Findings:
+    """Estimate the uncertainty, and find what to set, on a sample of the steps."""
+    scenario, trace, comparison = run.scenario, run.trace, findings.comparison
+    varied, tried = sensitivity.count(scenario, trace.cap), what_to_set.count()
+    steps = sampled(trace, sample or sample_size(comparison, varied + interval.DRAWS + tried))
+    return replace(
+        findings,
+        sensitivity=sensitivity.sensitivity(
+            scenario, trace, steps, processes=processes, progress=begin("sensitivity", varied)
+        ),
+        interval=interval.interval(
+            comparison, trace, steps, processes=processes, progress=begin("interval", interval.DRAWS + 1)
+        ),
+        what_to_set=what_to_set.what_to_set(
+            scenario, trace, steps, processes=processes, progress=begin("what to set", tried)
+        ),
+    )
+
+
+def _all_rows(whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, html: Path | None) -> None:
     """Compare every row of a case with its published number."""
     if html is not None:
         labels = "; ".join(row.label for row in whole.rows)
         raise ConfigError(f"--html is for one row of --case {whole.name}; accepted with --row: {labels}", field="html")
     found = list[PublishedRow]()
     with phases() as begin:
-        told = begin(whole.name, len(whole.rows))
-        for done, row in enumerate(whole.rows, start=1):
-            ready = of_case(inputs, whole, row)
-            comparison = compare(ready.trace, ready.scenario)
-            found.append(
-                PublishedRow(
-                    what=f"{row.label} ({row.measure.value})", published=row.published, simulated=row.found(comparison)
-                )
-            )
-            told(done)
+        told = begin(whole.name, len(runs))
+        for run in runs:
+            assert run.row is not None  # noqa: S101 - runs of a case have one
+            found.append(PublishedRow.of(run.row, compare(run.trace, run.scenario)))
+            told(len(found))
     if json_to:
         write_json(rows.document(whole, found), json_to)
     if json_to != STANDARD_OUTPUT:

@@ -9,6 +9,19 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from tlt_common.errors import ConfigError
+
+OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
+"""Options that go together with --case, which has all others itself."""
+NEEDS = {
+    "--row": "--case",
+    "--form": "--trace",
+    "--cap": "--trace",
+    "--tokenizer": "--trace",
+    "--prompts": "--lengths",
+}
+"""Options that require another option."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
@@ -176,3 +189,63 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
     own_hints.pop(first.name)
     called.__annotations__ = {**{parameter.name: parameter.annotation for parameter in options}, **own_hints}
     return called
+
+
+def check(inputs: Inputs) -> None:
+    """
+    Check the options, before anything is read.
+
+    Raises:
+        ConfigError: Options are missing, conflict, or are not accepted.
+    """
+    _check_source(inputs)
+    _check_numbers(inputs)
+    if inputs.case is None:
+        _check_machines(inputs)
+
+
+def _check_source(inputs: Inputs) -> None:
+    sources = [name for name in ("case", "trace", "lengths") if getattr(inputs, name) is not None]
+    if len(sources) != 1:
+        given = f"not {' and '.join(f'--{name}' for name in sources)} together" if sources else "one is required"
+        raise ConfigError(f"--case NAME, --trace PATH or --lengths SPEC: {given}", field="trace")
+    wrong = [name for name in inputs.given if name not in OF_A_CASE] if inputs.case is not None else []
+    if wrong:
+        accepted = ", ".join(sorted(OF_A_CASE))
+        raise ConfigError(f"{wrong[0]}: not with --case, which has its own; accepted: {accepted}", field="case")
+    for name, needed in NEEDS.items():
+        if name in inputs.given and needed not in inputs.given:
+            raise ConfigError(f"{name}: only with {needed}", field=name.lstrip("-"))
+    if inputs.learn_s is not None and inputs.rollout_share is not None:
+        raise ConfigError("--learn-s and --rollout-share: accepted: one of them", field="learn_s")
+    if inputs.costs is not None and inputs.calibrate is not None:
+        raise ConfigError("--costs and --calibrate: accepted: one of them", field="costs")
+
+
+def _check_numbers(inputs: Inputs) -> None:
+    for name in ("prompts", "group", "steps", "gpus", "gpus_per_worker", "slots", "kv_room"):
+        value = getattr(inputs, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} is {value}; accepted: at least 1", field=name)
+    if inputs.learn_s is not None and inputs.learn_s < 0:
+        raise ConfigError(f"--learn-s is {inputs.learn_s:g}; accepted: at least 0", field="learn_s")
+    if inputs.rollout_share is not None and not 0 < inputs.rollout_share <= 1:
+        raise ConfigError(
+            f"--rollout-share is {inputs.rollout_share:g}; accepted: above 0, at most 1", field="rollout_share"
+        )
+    if inputs.drafter_tokens is not None and inputs.drafter_tokens < 0:
+        raise ConfigError(
+            f"--drafter-tokens is {inputs.drafter_tokens:g}; accepted: at least 0", field="drafter_tokens"
+        )
+
+
+def _check_machines(inputs: Inputs) -> None:
+    if inputs.gpus is None:
+        raise ConfigError("--gpus is required: the total number of GPUs for rollouts", field="gpus")
+    each = inputs.gpus_per_worker or 1
+    if inputs.gpus % each:
+        raise ConfigError(f"--gpus is {inputs.gpus}; accepted: a multiple of --gpus-per-worker, {each}", field="gpus")
+    for name in ("card", "model"):
+        if getattr(inputs, name) is None and (inputs.costs is None or inputs.kv_room is None):
+            instead = "--costs and --kv-room instead" if inputs.costs is None else "--kv-room instead"
+            raise ConfigError(f"--{name} is required; accepted: {instead}", field=name)

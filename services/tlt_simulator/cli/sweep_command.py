@@ -10,10 +10,9 @@ from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, w
 from tlt_simulator.cli.prepared import prepared
 from tlt_simulator.cli.progress import phases
 from tlt_simulator.report import swept
-from tlt_simulator.sweep.grid import combinations, grid
 from tlt_simulator.sweep.outcomes import cores
 from tlt_simulator.sweep.results_file import ResultsFile, SweptScenario
-from tlt_simulator.sweep.sweep import Sweep
+from tlt_simulator.sweep.sweep import Sweep, grid
 
 
 def sweep(
@@ -40,8 +39,10 @@ def sweep(
     if json_to and json_to != STANDARD_OUTPUT:
         require_directory(Path(json_to), "--json")
     values = grid(over)
-    combinations(values)
-    found = prepared(inputs)
+    found, *others = prepared(inputs)
+    if others:
+        labels = "; ".join(run.row.label for run in (found, *others) if run.row is not None)
+        raise ConfigError(f"--row is required here; accepted for --case {inputs.case}: {labels}", field="row")
     todo = Sweep(found.scenario, values, seeds=seeds)
     swept_scenario = SweptScenario(scenario=found.scenario, trace=found.trace)
     file = None if results is None else ResultsFile(results, swept_scenario, resume=resume)

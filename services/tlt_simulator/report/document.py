@@ -9,7 +9,7 @@ from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
 from tlt_simulator.result import SimulatedRun, StepRun
-from tlt_simulator.sweep.outcome import SweepOutcome
+from tlt_simulator.sweep.outcomes import SweepOutcome
 
 FORMAT = "tlt-simulation/1"
 

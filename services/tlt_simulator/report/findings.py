@@ -6,6 +6,7 @@ from math import fsum
 from statistics import median
 
 from tlt_common.domain.fleet import BUBBLES, WorkerState
+from tlt_simulator.cases import CaseRow
 from tlt_simulator.report.interval import ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
@@ -38,6 +39,12 @@ class PublishedRow:
     what: str
     published: float
     simulated: float
+
+    @classmethod
+    def of(cls, row: CaseRow, comparison: Comparison) -> "PublishedRow":
+        """Return the row of a case with what was simulated."""
+        what = f"{row.label} ({row.measure.value})"
+        return cls(what=what, published=row.published, simulated=row.found(comparison))
 
     @property
     def error(self) -> float:

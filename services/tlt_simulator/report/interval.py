@@ -7,12 +7,10 @@ from random import Random
 from statistics import NormalDist
 
 from tlt_simulator.report.provenance import NamedFigure, named_figures
-from tlt_simulator.report.sample import said
-from tlt_simulator.report.variations import Steps
+from tlt_simulator.report.sample import Steps, said
 from tlt_simulator.result import Comparison
 from tlt_simulator.sweep.keys import set_figure
-from tlt_simulator.sweep.outcome import SweepOutcome, Variant
-from tlt_simulator.sweep.outcomes import outcomes
+from tlt_simulator.sweep.outcomes import SweepOutcome, Variant, outcomes
 from tlt_simulator.trace import RunTrace
 
 DRAWS = 32

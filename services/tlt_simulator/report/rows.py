@@ -39,12 +39,11 @@ def table(case: PublishedCase, found: Sequence[PublishedRow]) -> RenderableType:
     for row in found:
         shown.add_row(row.what, f"{row.published:.2f}", f"{row.simulated:.2f}", f"{row.error:+.1%}")
     errors = f"error: mean {mean_error(found):.1%}, largest {largest_error(found):.1%}"
-    notes = [*(f"published: {text}" for text in case.known), *(f"assumed: {text}" for text in case.assumed)]
     return Group(
         Text(case.title, style="bold"),
         Padding(shown, (1, 0)),
         Text(errors),
-        Padding(Group(*(Text(note, style="dim") for note in notes)), (1, 0, 0, 0)),
+        Padding(Group(*(Text(note, style="dim") for note in case.notes)), (1, 0, 0, 0)),
     )
 
 

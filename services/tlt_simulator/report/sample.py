@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from tlt_simulator.result import Comparison
 from tlt_simulator.trace import RunTrace, TraceStep
 
+Steps = tuple[TraceStep, ...]
+
 BUDGET_S = 240.0
 """Budget of one core for all variants together."""
 EVENT_S, PLAIN_EVENT_S = 60e-6, 21e-6
@@ -25,7 +27,7 @@ def sample_size(comparison: Comparison, variants: int, *, budget_s: float = BUDG
     return min(steps, max(MIN_STEPS, affordable))
 
 
-def sampled(trace: RunTrace, size: int) -> tuple[TraceStep, ...]:
+def sampled(trace: RunTrace, size: int) -> Steps:
     """Return equidistant steps of the run, including the first and the last."""
     steps = trace.steps
     if size >= len(steps):

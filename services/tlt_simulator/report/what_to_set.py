@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tlt_simulator.report.sample import said
-from tlt_simulator.report.variations import Steps
+from tlt_simulator.report.sample import Steps, said
 from tlt_simulator.scenario import Scenario
 from tlt_simulator.sweep.keys import changed, product_name
-from tlt_simulator.sweep.noise import FLOOR, is_shorter
-from tlt_simulator.sweep.outcome import Variant
-from tlt_simulator.sweep.outcomes import outcomes
+from tlt_simulator.sweep.outcomes import Variant, outcomes
+from tlt_simulator.sweep.rows import FLOOR, is_shorter
 from tlt_simulator.trace import RunTrace
 
 SEEDS = 3

@@ -244,7 +244,9 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: float) -> Scenario:
+def with_rollout_share(
+    steps: Sequence[TraceStep], scenario: Scenario, share: float, *, low: float | None = None, high: float | None = None
+) -> Scenario:
     """
     Return a scenario in which rollouts without the suite take this share of the steps on average.
 
@@ -252,14 +254,23 @@ def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: fl
         steps: Steps to simulate for calibration.
         scenario: Its `trainer.learn_s` is replaced.
         share: Above 0, and at most 1.
+        low: Lower end of the share's interval; None without one.
+        high: Its upper end.
     """
-    run = simulate(steps, scenario.plain)
-    rollout_s = run.rollout_s / len(run.steps)
-    seconds = max(0.0, rollout_s * (1.0 - share) / share - scenario.costs.update_s.value)
-    learn_s = CostFigure(
-        value=seconds, source=Source.ASSUMED, of=f"rollouts are {share:.0%} of a step without the suite"
+    rollout_s = simulate(steps, scenario.plain).rollout_s / len(steps)
+
+    def learn_s(of_step: float) -> float:
+        return max(0.0, rollout_s * (1.0 - of_step) / of_step - scenario.costs.update_s.value)
+
+    between = "" if low is None or high is None else f" ({low:.0%} to {high:.0%})"
+    found = CostFigure(
+        value=learn_s(share),
+        low=None if high is None else learn_s(high),
+        high=None if low is None else learn_s(low),
+        source=Source.ASSUMED,
+        of=f"rollouts are {share:.0%} of a step without the suite{between}",
     )
-    return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn_s})})
+    return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": found})})
 
 
 def compare(trace: RunTrace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:

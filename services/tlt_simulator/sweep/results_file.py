@@ -19,7 +19,7 @@ from tlt_common import __version__
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.sweep.outcome import SideOutcome, SweepOutcome
+from tlt_simulator.sweep.outcomes import SideOutcome, SweepOutcome
 from tlt_simulator.trace import RunTrace
 
 FORMAT = "tlt-sweep/1"

@@ -11,7 +11,7 @@ from tlt_simulator.report.sensitivity import Sensitivity, Swing
 from tlt_simulator.report.what_to_set import TriedValue, WhatToSet
 from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
 from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
-from tlt_simulator.sweep.outcome import SideOutcome, SweepOutcome
+from tlt_simulator.sweep.outcomes import SideOutcome, SweepOutcome
 from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 
 CAP = 8192

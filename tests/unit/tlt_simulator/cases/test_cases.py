@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.cases import Measure, case, names
+from tlt_simulator.cases import CASES, Measure, case
 from tlt_simulator.cases.bytedance import bytedance, needed
 from tlt_simulator.run import compare, simulate
 
@@ -39,6 +39,6 @@ def test_what_a_shorter_run_needs() -> None:
 
 
 def test_an_unknown_case_is_refused_by_name() -> None:
-    assert names() == ("paper", "bytedance-32b")
+    assert tuple(CASES) == ("paper", "bytedance-32b")
     with pytest.raises(ConfigError, match="accepted: paper, bytedance-32b"):
         case("papers")

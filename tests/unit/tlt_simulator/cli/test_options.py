@@ -101,7 +101,7 @@ def given(**values: Any) -> Inputs:
 
 
 def test_options_come_to_a_scenario() -> None:
-    found = prepared(given(settings=["gateway.pack_running=2"], learn_s=7.0, colocated=False, seed=3))
+    (found,) = prepared(given(settings=["gateway.pack_running=2"], learn_s=7.0, colocated=False, seed=3))
     assert found.scenario.fleet.workers == 2
     assert found.scenario.seed == 3
     assert found.scenario.suite.gateway.pack_running == 2
@@ -111,7 +111,7 @@ def test_options_come_to_a_scenario() -> None:
 
 
 def test_a_share_of_the_step_is_assumed_if_nothing_says_it() -> None:
-    found = prepared(given(lengths="lognormal:median=4000,p99=8000,cap=8192"))
+    (found,) = prepared(given(lengths="lognormal:median=4000,p99=8000,cap=8192"))
     learn_s = found.scenario.trainer.learn_s
     assert learn_s.source is Source.ASSUMED
     assert learn_s.least < learn_s.value < learn_s.most
@@ -122,7 +122,7 @@ def test_a_log_with_times_says_how_long_learning_takes(tmp_path: Path) -> None:
     log = tmp_path / "lengths.csv"
     lines = [f"{step},{prompt},{100 + prompt},10" for step in (1, 2) for prompt in (1, 1, 2, 2)]
     log.write_text("\n".join(["step,group,tokens,prompt_tokens", *lines]) + "\n")
-    found = prepared(given(lengths=None, prompts=None, trace=log, steps=1))
+    (found,) = prepared(given(lengths=None, prompts=None, trace=log, steps=1))
     assert len(found.trace.steps) == 1
     assert any("the first 1 of the 2 steps" in note for note in found.notes)
 
@@ -130,7 +130,7 @@ def test_a_log_with_times_says_how_long_learning_takes(tmp_path: Path) -> None:
 def test_costs_of_a_file_need_no_card(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     files.save(calculated("h200", "7b"), path)
-    found = prepared(given(card=None, model=None, costs=path, kv_room=500_000, learn_s=1.0))
+    (found,) = prepared(given(card=None, model=None, costs=path, kv_room=500_000, learn_s=1.0))
     assert found.scenario.costs.device == "h200"
     assert found.scenario.fleet.kv_room == 500_000
 

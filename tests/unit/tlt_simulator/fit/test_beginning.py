@@ -5,7 +5,7 @@ import pytest
 from tests.unit.tlt_simulator.run.scenarios import costs
 from tlt_common.journal.coordinator_lines import DrafterLine
 from tlt_simulator.fit.acceptance import DrafterQuality
-from tlt_simulator.fit.beginning import began_with
+from tlt_simulator.fit.fitting import began_with
 
 COSTS = costs(accept_start=0.6, accept_best=0.9, learn_half_tokens=100_000.0)
 

@@ -2,7 +2,7 @@ import pytest
 
 from tests.unit.tlt_simulator.comparisons import scenario
 from tlt_common.errors import ConfigError
-from tlt_simulator.sweep.grid import combinations, grid, scenarios
+from tlt_simulator.sweep.sweep import combinations, grid, scenarios
 
 
 def test_all_combinations_the_last_key_fastest() -> None:

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tlt_simulator.comparisons import scenario, trace
-from tlt_simulator.report.variations import with_workers
+from tlt_simulator.report.sensitivity import with_workers
 from tlt_simulator.run import simulate
-from tlt_simulator.sweep.grid import grid
 from tlt_simulator.sweep.keys import set_figure
-from tlt_simulator.sweep.outcome import SideOutcome, Variant
-from tlt_simulator.sweep.outcomes import SUITE_COSTS, outcomes
+from tlt_simulator.sweep.outcomes import SUITE_COSTS, SideOutcome, Variant, outcomes
 from tlt_simulator.sweep.results_file import ResultsFile, SweptScenario
-from tlt_simulator.sweep.sweep import Sweep
+from tlt_simulator.sweep.sweep import Sweep, grid
 
 TRACE = trace(steps=2, prompts=4, samples=2)
 OVER = grid(["spot.max_trainers=1,2"])

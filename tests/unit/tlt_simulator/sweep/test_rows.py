@@ -1,8 +1,7 @@
 import pytest
 
 from tests.unit.tlt_simulator.comparisons import outcome
-from tlt_simulator.sweep.noise import is_shorter
-from tlt_simulator.sweep.rows import Mark, rows_of
+from tlt_simulator.sweep.rows import Mark, is_shorter, rows_of
 
 
 @pytest.mark.parametrize(

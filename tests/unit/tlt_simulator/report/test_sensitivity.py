@@ -8,8 +8,7 @@ from tests.unit.tlt_simulator.comparisons import CAP, comparison, scenario, trac
 from tlt_simulator.report.interval import hypercube, interval, range_of
 from tlt_simulator.report.provenance import named_figures
 from tlt_simulator.report.sample import sample_size, sampled
-from tlt_simulator.report.sensitivity import sensitivity
-from tlt_simulator.report.variations import better_drafters, divided, merged, scaled_tails, variations
+from tlt_simulator.report.sensitivity import better_drafters, divided, merged, scaled_tails, sensitivity, variations
 from tlt_simulator.report.what_to_set import TRIED, what_to_set
 from tlt_simulator.run import compare
 from tlt_simulator.sweep.keys import changed
