@@ -4,12 +4,18 @@ from pydantic import Field, field_validator
 
 from tlt_cache.config import CacheConfig
 from tlt_common.config.base import Frozen
+from tlt_common.domain.arm import OFF, Arm, arms_named
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.costs.model import NOTHING, CostModel
+from tlt_simulator.costs.room import WorkerMemory, worker_memory
 from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig, split_names, stable_names
+
+
+UNPLANNED = 1
+"""Tokens of a KV cache whose size is neither given nor planned yet."""
 
 
 class RolloutFleet(Frozen):
@@ -20,8 +26,10 @@ class RolloutFleet(Frozen):
     """GPUs per worker: its tensor-parallel group."""
     slots: int = Field(256, ge=1)
     """Concurrent requests per worker."""
-    kv_room: int = Field(ge=1)
-    """KV cache size of a worker, in tokens."""
+    kv_room: int = Field(UNPLANNED, ge=1)
+    """KV cache size of a worker, in tokens. `Scenario.planned` sets it."""
+    plain_kv_room: int | None = Field(None, ge=1)
+    """The same without the suite, whose drafter, trainer and graphs take memory. Null: `kv_room`."""
 
     @property
     def devices(self) -> int:
@@ -89,9 +97,48 @@ class Scenario(Frozen):
     drafter_tokens: float = Field(0.0, ge=0)
     """Training tokens of the run's initial drafter; 0 without one."""
     seed: int = 0
+    memory: WorkerMemory | None = None
+    """The plan by which `fleet` has room for requests and arms; null if nothing was planned."""
 
     @property
     def plain(self) -> "Scenario":
-        """The same run without the suite, so that nothing is drafted or lent."""
+        """The same run without the suite: nothing is drafted or lent, nor is there memory for it."""
         keys = self.suite.model_copy(update={"lending": False, "speculation": False})
-        return self.model_copy(update={"suite": keys})
+        fleet = self.fleet
+        if fleet.plain_kv_room is not None:
+            fleet = fleet.model_copy(update={"kv_room": fleet.plain_kv_room})
+        return self.model_copy(update={"suite": keys, "fleet": fleet})
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms that engines choose from: those that are set or the defaults on a GPU, if they fit."""
+        if not self.suite.speculation:
+            return (OFF,)
+        if self.memory is not None:
+            return arms_named(self.memory.arms)
+        return self.engine.arms_on("cuda")
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The configuration of engines."""
+        return EngineConfig(
+            **dict(self.suite.engine), max_running=self.fleet.slots, tensor_parallel=self.fleet.gpus, dtype="bfloat16"
+        )
+
+    def planned(self, card: str, model: str, context: int, *, kv_room: int | None = None) -> "Scenario":
+        """
+        Return the scenario with what fits onto its workers, as `tlt engine plan` divides their memory.
+
+        Args:
+            card: GPU, as for `worker_memory`.
+            model: The policy, likewise.
+            context: Maximum tokens of prompt and response.
+            kv_room: Tokens of a KV cache on both sides; None for what the plan leaves.
+
+        Raises:
+            ConfigError: As for `worker_memory`.
+        """
+        engine = self.engine.model_copy(update={"context_length": context})
+        memory = worker_memory(card, model, engine, kv_room=kv_room)
+        rooms = {"kv_room": memory.kv_room, "plain_kv_room": memory.plain_kv_room}
+        return self.model_copy(update={"fleet": self.fleet.model_copy(update=rooms), "memory": memory})

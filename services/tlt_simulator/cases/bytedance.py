@@ -10,7 +10,6 @@ from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.costs.room import worker_room
 from tlt_simulator.run import simulate
 from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.trace import RunTrace
@@ -25,7 +24,7 @@ STEPS, DAYS, ROLLOUT_SHARE = 385, 11.0, 0.85
 STEP_S = DAYS * 86_400.0 / STEPS
 GOALS = (5.5, 4.0)
 """Days that one may hope for."""
-WORKERS, GPUS = 32, 4
+WORKERS, GPUS, SLOTS = 32, 4, 256
 SLOWED = (
     "round_fixed_s",
     "round_request_s",
@@ -76,16 +75,15 @@ def needed(days: float) -> float:
 
 
 def _scenario() -> Scenario:
-    room = worker_room("h100", "32b", GPUS, context=LENGTHS.cap + 2048)
     learn_s = STEP_S * (1.0 - ROLLOUT_SHARE)
     return Scenario(
         name="bytedance-32b",
-        fleet=RolloutFleet(workers=WORKERS, gpus=GPUS, slots=room.slots, kv_room=room.kv_room),
+        fleet=RolloutFleet(workers=WORKERS, gpus=GPUS, slots=SLOTS),
         trainer=RlTrainer(
             learn_s=CostFigure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes")
         ),
         costs=calculated("h100", "32b", GPUS),
-    )
+    ).planned("h100", "32b", LENGTHS.cap + 2048)
 
 
 def _slowed(scenario: Scenario) -> Scenario:

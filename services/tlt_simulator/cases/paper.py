@@ -10,7 +10,6 @@ from functools import partial
 from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.costs.room import worker_room
 from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
@@ -24,7 +23,7 @@ PROMPTS, GROUP = 64, 8
 DRAFTER_TOKENS = 500_000.0
 """A drafter that was trained beforehand, as fastrl's README recommends: half of what there is to learn."""
 STEPS = 4
-NODE_GPUS = 8
+NODE_GPUS, SLOTS = 8, 256
 SCALING = (
     ("7b", 4, 1, 1.21),
     ("7b", 4, 2, 1.45),
@@ -78,14 +77,13 @@ def _scaling(model: str, gpus: int, nodes: int, published: float) -> CaseRow:
 
 
 def _scenario(model: str, gpus: int, *, workers: int) -> Scenario:
-    room = worker_room("h100", model, gpus, context=LENGTHS.cap + 2048)
     return Scenario(
         name="paper",
-        fleet=RolloutFleet(workers=workers, gpus=gpus, slots=room.slots, kv_room=room.kv_room),
+        fleet=RolloutFleet(workers=workers, gpus=gpus, slots=SLOTS),
         trainer=RlTrainer(learn_s=CostFigure(value=0.0, source=Source.ASSUMED)),
         costs=calculated("h100", model, gpus),
         drafter_tokens=DRAFTER_TOKENS,
-    )
+    ).planned("h100", model, LENGTHS.cap + 2048)
 
 
 def _trace(prompts: int, group: int, steps: int) -> RunTrace:

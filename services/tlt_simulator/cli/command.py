@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases import PublishedCase
-from tlt_simulator.cli.inputs import Inputs
+from tlt_simulator.cli.inputs import Inputs, check
 from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, write_json
 from tlt_simulator.cli.prepared import PreparedRun, prepared
 from tlt_simulator.cli.progress import Phases, phases
@@ -44,6 +44,7 @@ def simulate(
         require_directory(html, "--html")
     if json_to and json_to != STANDARD_OUTPUT:
         require_directory(Path(json_to), "--json")
+    check(inputs)
     runs = prepared(inputs)
     if runs[0].case is not None and len(runs) > 1:
         _all_rows(runs[0].case, runs, json_to, html)
@@ -66,12 +67,13 @@ def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     """Simulate both sides."""
     scenario, trace = run.scenario, run.trace
     comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
+    unplaced = () if scenario.memory is None else scenario.memory.warnings
     return Findings(
         comparison=comparison,
         responses=trace.responses,
         measured=measured_time(trace, comparison.without),
         published=() if run.row is None else (PublishedRow.of(run.row, comparison),),
-        notes=(*run.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace))),
+        notes=(*unplaced, *run.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace))),
     )
 
 

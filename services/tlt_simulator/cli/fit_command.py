@@ -61,7 +61,7 @@ def fit(
 
 def _suite(settings: Sequence[str]) -> SuiteKeys:
     """Return the configuration of a recorded run."""
-    fleet, trainer = RolloutFleet(workers=1, kv_room=1), RlTrainer(learn_s=UNKNOWN.update_s)
+    fleet, trainer = RolloutFleet(workers=1), RlTrainer(learn_s=UNKNOWN.update_s)
     return changed(Scenario(name="journal", fleet=fleet, trainer=trainer, costs=UNKNOWN), parted(settings)).suite
 
 

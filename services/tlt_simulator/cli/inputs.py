@@ -98,7 +98,8 @@ class Inputs:
         int | None,
         typer.Option(
             metavar="TOKENS",
-            help="Tokens in a worker's KV cache. Default: as `tlt engine plan` calculates for --card and --model.",
+            help="Tokens in a worker's KV cache, with the suite and without it. Default: what `tlt engine plan` leaves of "
+            "--card for --model on each side.",
         ),
     ] = None
     costs: Annotated[

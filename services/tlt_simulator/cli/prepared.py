@@ -5,21 +5,18 @@ from statistics import median
 
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases import CaseRow, PublishedCase, case
-from tlt_simulator.cli.inputs import Inputs, check
+from tlt_simulator.cli.inputs import Inputs
 from tlt_simulator.cli.progress import counting
 from tlt_simulator.costs import calibrate, files
 from tlt_simulator.costs.figure import CostFigure, Source
-from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.costs.room import fitting, worker_room
 from tlt_simulator.run import with_rollout_share
-from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
+from tlt_simulator.scenario import UNPLANNED, RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.sweep.keys import changed, parted
 from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.apart import read_apart
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import parsed_lengths
-from tlt_worker.engine_config import EngineConfig
 
 LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
 SLOTS = 256
@@ -43,33 +40,23 @@ class PreparedRun:
 
 def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
     """
-    Return the run that the options describe; of a case without --row, all its rows. Everything is checked before a long
-    simulation starts.
+    Return the run that the options describe; of a case without --row, all its rows. The options have been checked, and
+    the rest is checked before a long simulation starts.
 
     Raises:
-        ConfigError: Options are missing, conflict, or are not accepted; a trace or a file is invalid; or the model does
-            not fit.
+        ConfigError: A value is not accepted, a trace or a file is invalid, or the model does not fit.
     """
-    check(inputs)
     if inputs.case is not None:
         found = case(inputs.case)
         return tuple(_of_case(inputs, found, row) for row in _rows(inputs, found))
     trace = _trace(inputs)
-    fleet, costs, notes = _machines(inputs, trace)
-    unlearned = RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False)
-    scenario = Scenario(
-        name=inputs.trace.name if inputs.trace else "drawn lengths",
-        fleet=fleet,
-        trainer=unlearned,
-        costs=costs,
-        drafter_tokens=inputs.drafter_tokens or 0.0,
-        seed=inputs.seed,
-    )
-    settings = parted(inputs.settings or ())
-    scenario, without = _fitting(changed(scenario, settings), trace)
+    scenario, settings = _described(inputs), parted(inputs.settings or ())
+    scenario = changed(scenario, settings)
+    if inputs.card is not None and inputs.model is not None:
+        scenario = scenario.planned(inputs.card, inputs.model, trace.longest_context, kv_room=inputs.kv_room)
     if "trainer.learn_s" not in settings:
         scenario = _with_learning(scenario, trace, inputs)
-    return (PreparedRun(scenario=scenario, trace=trace, notes=(*notes, *without, *trace.notes)),)
+    return (PreparedRun(scenario=scenario, trace=trace, notes=trace.notes),)
 
 
 def _of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
@@ -116,35 +103,29 @@ def _trace(inputs: Inputs) -> RunTrace:
     return replace(found, steps=found.steps[: inputs.steps], notes=(*found.notes, note))
 
 
-def _machines(inputs: Inputs, trace: RunTrace) -> tuple[RolloutFleet, CostModel, tuple[str, ...]]:
-    """Return the fleet, its costs, and the warnings of its engine's plan."""
+def _described(inputs: Inputs) -> Scenario:
+    """Return the machines and the policy, before keys are set and memory is planned."""
     assert inputs.gpus is not None  # noqa: S101 - checked
-    each, card, model = inputs.gpus_per_worker or 1, inputs.card or "", inputs.model or ""
-    if inputs.costs is None:
-        costs = calculated(card, model, each)
-        if inputs.calibrate is not None:
-            costs = calibrate.calibrated(costs, inputs.calibrate)
-    else:
+    each = inputs.gpus_per_worker or 1
+    if inputs.costs is not None:
         costs = files.load(inputs.costs)
-    slots, kv_room, notes = inputs.slots or SLOTS, inputs.kv_room, tuple[str, ...]()
-    if kv_room is None:
-        room = worker_room(card, model, each, slots=slots, context=trace.longest_context)
-        kv_room, notes = room.kv_room, room.warnings
-    return RolloutFleet(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
-
-
-def _fitting(scenario: Scenario, trace: RunTrace) -> tuple[Scenario, tuple[str, ...]]:
-    """Return a scenario without the arms that verify more tokens than the log's context, and a note."""
-    keys, context = scenario.suite.engine, trace.longest_context
-    arms = EngineConfig(**dict(keys)).arms_on("cuda")
-    fits = fitting(arms, context)
-    if len(fits) == len(arms):
-        return scenario, ()
-    engine = keys.model_copy(update={"arms": tuple(arm.name for arm in fits)})
-    suite = scenario.suite.model_copy(update={"engine": engine})
-    left_out = ", ".join(arm.name for arm in arms if arm not in fits)
-    note = f"arms that verify more tokens than the context of this log, {context}, were left out: {left_out}"
-    return scenario.model_copy(update={"suite": suite}), (note,)
+    else:
+        costs = calculated(inputs.card or "", inputs.model or "", each)
+    if inputs.calibrate is not None:
+        costs = calibrate.calibrated(costs, inputs.calibrate)
+    return Scenario(
+        name=inputs.trace.name if inputs.trace else "drawn lengths",
+        fleet=RolloutFleet(
+            workers=inputs.gpus // each,
+            gpus=each,
+            slots=inputs.slots or SLOTS,
+            kv_room=UNPLANNED if inputs.kv_room is None else inputs.kv_room,
+        ),
+        trainer=RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False),
+        costs=costs,
+        drafter_tokens=inputs.drafter_tokens or 0.0,
+        seed=inputs.seed,
+    )
 
 
 def _with_learning(scenario: Scenario, trace: RunTrace, inputs: Inputs) -> Scenario:

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.cli.inputs import Inputs
+from tlt_simulator.cli.inputs import Inputs, check
 from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, write_json
 from tlt_simulator.cli.prepared import prepared
 from tlt_simulator.cli.progress import phases
@@ -39,6 +39,7 @@ def sweep(
     if json_to and json_to != STANDARD_OUTPUT:
         require_directory(Path(json_to), "--json")
     values = grid(over)
+    check(inputs)
     found, *others = prepared(inputs)
     if others:
         labels = "; ".join(run.row.label for run in (found, *others) if run.row is not None)

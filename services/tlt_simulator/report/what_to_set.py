@@ -1,8 +1,9 @@
 """Recommended settings: configuration keys for which a small sweep finds values better than the current ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tlt_common.errors import ConfigError
 from tlt_simulator.report.sample import Steps, said
 from tlt_simulator.scenario import Scenario
 from tlt_simulator.sweep.keys import changed, product_name
@@ -76,8 +77,7 @@ def what_to_set(
         progress: Called with the number of finished simulations.
     """
     runs = _Runs(scenario, steps, processes, progress)
-    options = [{key: value} for key, values in TRIED.items() for value in values]
-    options = [option for option in options if changed(scenario, option) != scenario]
+    options = [option for option in _options() if _is_other(scenario, option)]
     screened = runs.durations([{}, *options], seeds=1)
     promising = [
         option for option, seconds in zip(options, screened[1:], strict=True) if _gain(seconds, screened[0]) > FLOOR
@@ -99,6 +99,19 @@ def what_to_set(
         chosen.setdefault(one.key, one.value)
     chosen, gain = _together(runs, base, chosen, tried)
     return WhatToSet(steps=said(steps, trace), seeds=SEEDS, tried=tuple(tried), chosen=chosen, gain=gain)
+
+
+def _options() -> Iterator[dict[str, str]]:
+    for key, values in TRIED.items():
+        yield from ({key: value} for value in values)
+
+
+def _is_other(scenario: Scenario, option: Mapping[str, str]) -> bool:
+    """Whether an option changes the scenario, and the model fits with it."""
+    try:
+        return changed(scenario, option) != scenario
+    except ConfigError:
+        return False
 
 
 def _told(option: Mapping[str, str]) -> tuple[str, str]:

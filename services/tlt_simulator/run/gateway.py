@@ -57,7 +57,7 @@ class SimGateway:
         self._learning = learning
         self._events = events
         self._on_idle = on_idle
-        self._speeds = Speeds(scenario.costs, suite.engine, speculates=suite.speculation, seed=scenario.seed)
+        self._speeds = Speeds(scenario)
         self._placing = Placing(spill_load=SPILL_LOAD, affinity_tokens=AFFINITY_TOKENS)
         self._placing.table.pack = suite.gateway.pack_running if suite.lending else 0
         for worker in workers:

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 from tlt_common.bandit import Bandit, bucket
 from tlt_common.domain.arm import OFF, Arm
-from tlt_simulator.costs.model import CostModel
-from tlt_simulator.scenario import EngineKeys
-from tlt_worker.engine_config import EngineConfig
+from tlt_simulator.scenario import Scenario
 
 ROUNDS = 256
 """Rounds of the bandit in each situation."""
@@ -36,18 +34,12 @@ class RoundSpeed(NamedTuple):
 class Speeds:
     """
     Args:
-        costs: Costs of rounds.
-        keys: The engine's configuration.
-        speculates: Whether engines draft.
-        seed: Seed of the bandits.
+        scenario: The simulated scenario, with costs of rounds, and arms that fit.
     """
 
-    def __init__(self, costs: CostModel, keys: EngineKeys, *, speculates: bool, seed: int) -> None:
-        engine = EngineConfig(**dict(keys))
-        self._costs = costs
-        self._arms = engine.arms_on("cuda") if speculates else (OFF,)
-        self._config = engine.bandit
-        self._seed = seed
+    def __init__(self, scenario: Scenario) -> None:
+        self._costs, self._arms, self._config = scenario.costs, scenario.arms, scenario.engine.bandit
+        self._seed = scenario.seed
         self._shares: dict[tuple[int, int], tuple[tuple[Arm, float], ...]] = {}
         self._speeds: dict[tuple[int, int], RoundSpeed] = {}
 

@@ -28,6 +28,8 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "data.held_out_tokens": "scores have no noise in a simulation",
     "data.batch_tokens": "how fast trainers learn is costs.learn_tokens_s",
     "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",
+    "fleet.kv_room": "the memory plan decides it; accepted: --kv-room",
+    "fleet.plain_kv_room": "the memory plan decides it; accepted: --kv-room",
 }
 """Keys that are refused, since a simulation would ignore them, and why."""
 
@@ -65,9 +67,9 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
         option: Name of the option that set them, for errors.
 
     Raises:
-        ConfigError: A key is unknown, or its value is not accepted.
+        ConfigError: A key is unknown, its value is not accepted, or the model does not fit with it.
     """
-    known = accepted_keys(scenario)
+    known, before = accepted_keys(scenario), scenario
     for given, text in settings.items():
         key = own_name(given)
         if key in WITHOUT_EFFECT:
@@ -75,7 +77,10 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
         if key not in known:
             raise ConfigError(f"{option} {given}: unknown key; accepted: {', '.join(known)}", field=given)
         scenario = _with(scenario, key, text, f"{option} {given}")
-    return scenario
+    memory = scenario.memory
+    if memory is None or scenario.engine == before.engine:
+        return scenario
+    return scenario.planned(memory.card, memory.model, memory.context, kv_room=memory.given)
 
 
 def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:

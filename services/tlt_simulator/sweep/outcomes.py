@@ -109,7 +109,7 @@ def plain_key(scenario: Scenario) -> str:
     costs = [figure.value for name, figure in scenario.costs.figures() if name not in SUITE_COSTS]
     learning = scenario.trainer
     trainer = (learning.learn_s.value, learning.learn_token_s.value, learning.colocated)
-    return repr((costs, trainer, scenario.fleet, scenario.seed))
+    return repr((costs, trainer, scenario.plain.fleet.model_copy(update={"plain_kv_room": None}), scenario.seed))
 
 
 def cores() -> int:

@@ -2,16 +2,17 @@
 
 import pytest
 
-from tests.unit.tlt_simulator.run.scenarios import costs
+from tests.unit.tlt_simulator.run.scenarios import costs, scenario
 from tlt_common.domain.arm import OFF, arm_named
 from tlt_simulator.run.speeds import Speeds
-from tlt_simulator.scenario import EngineKeys
+from tlt_simulator.scenario import EngineKeys, SuiteKeys
 
 COSTS = costs()
 
 
 def speeds(*arms: str, speculates: bool = True) -> Speeds:
-    return Speeds(COSTS, EngineKeys(arms=arms or None), speculates=speculates, seed=0)
+    keys = SuiteKeys(engine=EngineKeys(arms=arms or None), speculation=speculates)
+    return Speeds(scenario(costs=COSTS, suite=keys))
 
 
 def test_plain_rounds_cost_what_the_model_says() -> None:
