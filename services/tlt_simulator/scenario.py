@@ -13,7 +13,6 @@ from tlt_simulator.costs.room import WorkerMemory, worker_memory
 from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig, split_names, stable_names
 
-
 UNPLANNED = 1
 """Tokens of a KV cache whose size is neither given nor planned yet."""
 
@@ -44,7 +43,7 @@ class RlTrainer(Frozen):
     """Time from a step's last response to the call with the new weights."""
     learn_token_s: CostFigure = NOTHING
     """Additional time for each token of the step's responses."""
-    colocated: bool = True
+    colocated: bool = False
     """Whether it learns on the workers' devices, which then cannot be lent, rather than on its own."""
 
 

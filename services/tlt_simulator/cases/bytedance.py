@@ -80,7 +80,8 @@ def _scenario() -> Scenario:
         name="bytedance-32b",
         fleet=RolloutFleet(workers=WORKERS, gpus=GPUS, slots=SLOTS),
         trainer=RlTrainer(
-            learn_s=CostFigure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes")
+            learn_s=CostFigure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes"),
+            colocated=True,  # as in VeRL
         ),
         costs=calculated("h100", "32b", GPUS),
     ).planned("h100", "32b", LENGTHS.cap + 2048)

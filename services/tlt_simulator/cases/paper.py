@@ -80,7 +80,7 @@ def _scenario(model: str, gpus: int, *, workers: int) -> Scenario:
     return Scenario(
         name="paper",
         fleet=RolloutFleet(workers=workers, gpus=gpus, slots=SLOTS),
-        trainer=RlTrainer(learn_s=CostFigure(value=0.0, source=Source.ASSUMED)),
+        trainer=RlTrainer(learn_s=CostFigure(value=0.0, source=Source.ASSUMED), colocated=True),  # as in VeRL
         costs=calculated("h100", model, gpus),
         drafter_tokens=DRAFTER_TOKENS,
     ).planned("h100", model, LENGTHS.cap + 2048)

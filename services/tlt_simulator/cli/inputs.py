@@ -98,8 +98,8 @@ class Inputs:
         int | None,
         typer.Option(
             metavar="TOKENS",
-            help="Tokens in a worker's KV cache, with the suite and without it. Default: what `tlt engine plan` leaves of "
-            "--card for --model on each side.",
+            help="Tokens in a worker's KV cache, on both sides. Default: what `tlt engine plan` leaves of "
+            "--card's memory for --model, on each side by itself.",
         ),
     ] = None
     costs: Annotated[
@@ -135,8 +135,9 @@ class Inputs:
         bool | None,
         typer.Option(
             "--colocated/--separate",
-            help="Whether the RL trainer learns on the rollout GPUs or on others, so that the former "
-            "train drafters meanwhile. Default: colocated.",
+            help="Where the RL trainer learns. --separate: on GPUs of its own, as the suite's integrations require, so "
+            "that rollout GPUs train drafters meanwhile. --colocated: on the rollout GPUs; no integration supports "
+            "it. Default: separate.",
         ),
     ] = None
     drafter_tokens: Annotated[

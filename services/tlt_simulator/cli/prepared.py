@@ -22,6 +22,7 @@ LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
 SLOTS = 256
 SHARE, SHARE_LOW, SHARE_HIGH = 0.85, 0.7, 0.95
 """Rollouts' share of a step if it is unknown: about 85 % in the run of the TLT paper (arXiv 2511.16665)."""
+COLOCATED = "the RL trainer shares the rollout GPUs: no integration of the suite supports it (docs/trainers.md)"
 SHARE_STEPS = 2
 """Steps from which the duration of learning is derived."""
 
@@ -56,7 +57,8 @@ def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
         scenario = scenario.planned(inputs.card, inputs.model, trace.longest_context, kv_room=inputs.kv_room)
     if "trainer.learn_s" not in settings:
         scenario = _with_learning(scenario, trace, inputs)
-    return (PreparedRun(scenario=scenario, trace=trace, notes=trace.notes),)
+    notes = (COLOCATED, *trace.notes) if scenario.trainer.colocated else trace.notes
+    return (PreparedRun(scenario=scenario, trace=trace, notes=notes),)
 
 
 def _of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
@@ -121,7 +123,7 @@ def _described(inputs: Inputs) -> Scenario:
             slots=inputs.slots or SLOTS,
             kv_room=UNPLANNED if inputs.kv_room is None else inputs.kv_room,
         ),
-        trainer=RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False),
+        trainer=RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is True),
         costs=costs,
         drafter_tokens=inputs.drafter_tokens or 0.0,
         seed=inputs.seed,

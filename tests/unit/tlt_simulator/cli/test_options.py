@@ -110,6 +110,13 @@ def test_options_come_to_a_scenario() -> None:
     assert found.trace.responses == 16
 
 
+def test_the_rl_trainer_has_its_own_gpus_unless_told_otherwise() -> None:
+    (found,), (shared,) = prepared(given(learn_s=7.0)), prepared(given(learn_s=7.0, colocated=True))
+    assert not found.scenario.trainer.colocated
+    assert shared.scenario.trainer.colocated
+    assert any("no integration of the suite supports it" in note for note in shared.notes)
+
+
 def test_a_share_of_the_step_is_assumed_if_nothing_says_it() -> None:
     (found,) = prepared(given(lengths="lognormal:median=4000,p99=8000,cap=8192"))
     learn_s = found.scenario.trainer.learn_s
