@@ -1,8 +1,12 @@
 """Implementation of `tlt simulate`: prepares the run, simulates both sides, analyzes the result and reports it."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases import PublishedCase
@@ -16,9 +20,13 @@ from tlt_simulator.report.document import document
 from tlt_simulator.report.findings import Findings, PublishedRow, measured_time
 from tlt_simulator.report.page import write_page
 from tlt_simulator.report.sample import sample_size, sampled
-from tlt_simulator.report.terminal import table
+from tlt_simulator.report.terminal import analysis, table
+from tlt_simulator.result import Comparison
 from tlt_simulator.run import compare
 from tlt_simulator.sweep.outcomes import cores
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended, as shells have it."""
 
 
 def simulate(
@@ -33,6 +41,9 @@ def simulate(
 ) -> None:
     """
     Simulate the run that the options describe, and write the results.
+
+    The table is shown as soon as both sides have been simulated. Ctrl-C during the analysis that follows keeps what is
+    known; JSON and page name what is missing, and the exit code is 130.
 
     Raises:
         ConfigError: An option is not accepted, or a file cannot be read or written.
@@ -49,18 +60,22 @@ def simulate(
     if runs[0].case is not None and len(runs) > 1:
         _all_rows(runs[0].case, runs, json_to, html)
         return
+    is_shown = json_to != STANDARD_OUTPUT
     with phases() as begin:
         findings = _simulated(runs[0], begin)
-        if not quick:
-            findings = _analyzed(findings, runs[0], begin, sample=sample, processes=processes or cores())
+    if is_shown:
+        show(table(findings, numbers=numbers))
+    if not quick:
+        findings = _analyzed(findings, runs[0], sample=sample, processes=processes or cores(), is_shown=is_shown)
     if html is not None:
         write_page(findings, html)
     if json_to:
         write_json(document(findings), json_to)
-    if json_to != STANDARD_OUTPUT:
-        show(table(findings, numbers=numbers))
-        if html is not None:
-            print(f"page: {html}")
+    if html is not None and is_shown:
+        print(f"page: {html}")
+    if findings.missing:
+        print(f"interrupted before {', '.join(findings.missing)}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _simulated(run: PreparedRun, begin: Phases) -> Findings:
@@ -77,23 +92,37 @@ def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     )
 
 
-def _analyzed(findings: Findings, run: PreparedRun, begin: Phases, *, sample: int | None, processes: int) -> Findings:
-    """Estimate the uncertainty, and find what to set, on a sample of the steps."""
-    scenario, trace, comparison = run.scenario, run.trace, findings.comparison
+def _analyzed(findings: Findings, run: PreparedRun, *, sample: int | None, processes: int, is_shown: bool) -> Findings:
+    """Return the findings with their analysis, and show each part as soon as it is known. An interruption ends it."""
+    missing = ["interval", "sensitivity", "what to set"]
+    try:
+        for found in _parts(findings.comparison, run, sample=sample, processes=processes):
+            findings = replace(findings, **found)
+            del missing[0]
+            if is_shown:
+                show(analysis(**found))
+    except KeyboardInterrupt:
+        return replace(findings, missing=tuple(missing))
+    return findings
+
+
+def _parts(comparison: Comparison, run: PreparedRun, *, sample: int | None, processes: int) -> Iterator[dict[str, Any]]:
+    """Simulate variants on a sample of the steps; yield the interval, the sensitivity and what to set, by field."""
+    scenario, trace = run.scenario, run.trace
     varied, tried = sensitivity.count(scenario, trace.cap), what_to_set.count()
     steps = sampled(trace, sample or sample_size(comparison, varied + interval.DRAWS + tried))
-    return replace(
-        findings,
-        sensitivity=sensitivity.sensitivity(
-            scenario, trace, steps, processes=processes, progress=begin("sensitivity", varied)
-        ),
-        interval=interval.interval(
-            comparison, trace, steps, processes=processes, progress=begin("interval", interval.DRAWS + 1)
-        ),
-        what_to_set=what_to_set.what_to_set(
-            scenario, trace, steps, processes=processes, progress=begin("what to set", tried)
-        ),
-    )
+    with phases() as begin:
+        told = begin("interval", interval.DRAWS + 1)
+        uncertain = interval.interval(comparison, trace, steps, processes=processes, progress=told)
+    yield {"interval": uncertain}
+    with phases() as begin:
+        told = begin("sensitivity", varied)
+        swings = sensitivity.sensitivity(scenario, trace, steps, processes=processes, progress=told)
+    yield {"sensitivity": swings}
+    with phases() as begin:
+        told = begin("what to set", tried)
+        settings = what_to_set.what_to_set(scenario, trace, steps, processes=processes, progress=told)
+    yield {"what_to_set": settings}
 
 
 def _all_rows(whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, html: Path | None) -> None:

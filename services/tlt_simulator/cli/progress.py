@@ -1,4 +1,4 @@
-"""The progress bar, on standard error and only on a terminal."""
+"""Progress on standard error: bars on a terminal, elsewhere a line for each phase."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ Phases: TypeAlias = Callable[[str, int], Callable[[int], None]]
 
 @contextmanager
 def phases() -> Iterator[Phases]:
-    """Show a bar for each phase."""
+    """Show a bar or a line for each phase."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -25,6 +25,8 @@ def phases() -> Iterator[Phases]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
 
         def begin(name: str, total: int) -> Callable[[int], None]:
+            if not console.is_terminal:
+                console.print(f"{name}: {total} ...", highlight=False)
             task = progress.add_task(name, total=total)
             return lambda done: progress.update(task, completed=done)
 

@@ -37,6 +37,7 @@ def document(findings: Findings) -> dict[str, Any]:
         "interval": asdict(findings.interval) if findings.interval else None,
         "sensitivity": _sensitivity(findings.sensitivity) if findings.sensitivity else None,
         "what_to_set": _what_to_set(findings.what_to_set) if findings.what_to_set else None,
+        "incomplete": list(findings.missing),
         "sources": {
             source.value: {"meaning": MEANINGS[source], "numbers": [named.name for named in found]}
             for source, found in by_source(scenario).items()

@@ -64,13 +64,16 @@ class Findings:
     sensitivity: Sensitivity | None = None
     interval: ResultInterval | None = None
     what_to_set: WhatToSet | None = None
+    missing: tuple[str, ...] = ()
+    """Parts that are missing, since the command was interrupted."""
     notes: tuple[str, ...] = field(default=())
     """Notes on the trace and on assumptions."""
 
     @property
     def all_notes(self) -> tuple[str, ...]:
         """All notes that readers need before they trust the figures, without duplicates."""
-        return tuple(dict.fromkeys((*self.notes, *self.comparison.notes)))
+        cut = (f"incomplete: interrupted before {', '.join(self.missing)}",) if self.missing else ()
+        return tuple(dict.fromkeys((*cut, *self.notes, *self.comparison.notes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

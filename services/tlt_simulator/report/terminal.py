@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tlt_common.domain.fleet import WorkerState
 from tlt_simulator.report.findings import Findings, accept_lengths, pairs
-from tlt_simulator.report.interval import Range
+from tlt_simulator.report.interval import Range, ResultInterval
 from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
@@ -25,7 +25,7 @@ BAR = 20
 
 def table(findings: Findings, *, numbers: bool = False) -> Group:
     """
-    Return the complete terminal report.
+    Return the part of the terminal report that is known when both sides have been simulated.
 
     Args:
         findings: Content of the report.
@@ -35,13 +35,25 @@ def table(findings: Findings, *, numbers: bool = False) -> Group:
     parts += [_padded(_states(findings.comparison))]
     if findings.measured or findings.published:
         parts.append(_padded(_checks(findings)))
-    if findings.sensitivity:
-        parts.append(_padded(_tornado(findings.sensitivity)))
-    if findings.what_to_set:
-        parts.append(_padded(_settings(findings.what_to_set)))
     parts.append(_padded(_numbers(findings) if numbers else _sources(findings)))
     if findings.all_notes:
         parts.append(_padded(Group(*(Text(f"note: {note}", style="yellow") for note in findings.all_notes))))
+    return Group(*parts)
+
+
+def analysis(
+    interval: ResultInterval | None = None,
+    sensitivity: Sensitivity | None = None,
+    what_to_set: WhatToSet | None = None,
+) -> Group:
+    """Return what further simulations have told, as far as it is known."""
+    parts = list[RenderableType]()
+    if interval:
+        parts.append(_padded(_interval(interval)))
+    if sensitivity:
+        parts.append(_padded(_tornado(sensitivity)))
+    if what_to_set:
+        parts.append(_padded(_settings(what_to_set)))
     return Group(*parts)
 
 
@@ -67,16 +79,13 @@ def _plain_table(*headings: str, left: int = 1) -> Table:
 
 
 def _comparison(findings: Findings) -> Table:
-    comparison, shown = findings.comparison, findings.interval
+    comparison = findings.comparison
     without, suite = comparison.without, comparison.with_suite
     speedups = sorted(pair.speedup for pair in pairs(comparison))
     spread = f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
-    last = f"90 % interval ({shown.draws} draws)" if shown else ""
-    found = _plain_table("", "without TLT", "with TLT", "times as fast", last)
-    whole = f"{_span(shown.speedup)}; {_lasting(shown.seconds)}" if shown else ""
-    rollouts = _span(shown.rollout_speedup) if shown else ""
-    found.add_row("whole run", *_both(without.seconds, suite.seconds), whole)
-    found.add_row("rollouts", *_both(without.rollout_s, suite.rollout_s), rollouts)
+    found = _plain_table("", "without TLT", "with TLT", "times as fast", "")
+    found.add_row("whole run", *_both(without.seconds, suite.seconds), "")
+    found.add_row("rollouts", *_both(without.rollout_s, suite.rollout_s), "")
     for name, of in (("step, median", "seconds"), ("rollout, median", "rollout_s"), ("its tail, median", "tail_s")):
         medians = [median(float(getattr(step, of)) for step in run.steps) for run in (without, suite)]
         found.add_row(name, *_both(medians[0], medians[1]), spread if of == "seconds" else "")
@@ -90,6 +99,15 @@ def _comparison(findings: Findings) -> Table:
 
 def _both(without: float, suite: float) -> tuple[str, str, str]:
     return duration(without), duration(suite), times(without / suite) if suite else ""
+
+
+def _interval(found: ResultInterval) -> Group:
+    shown = _plain_table("90 % interval", "times as fast", "with TLT")
+    shown.add_row("whole run", _span(found.speedup), _lasting(found.seconds))
+    shown.add_row("rollouts", _span(found.rollout_speedup), "")
+    return Group(
+        shown, Text(f"{counted(found.draws, 'draw')} of all uncertain numbers, on {found.steps}.", style="dim")
+    )
 
 
 def _span(found: Range) -> str:

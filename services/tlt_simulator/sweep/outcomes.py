@@ -176,7 +176,12 @@ def _simulated(
 
 
 def _in_order_of_end(pool: ProcessPoolExecutor, sides: Sequence[_Side]) -> Iterator[tuple[str, SideOutcome]]:
-    running: dict[Future[SideOutcome], str] = {pool.submit(_run, side): side.key for side in sides}
+    # A process that starts inherits the mask, so that Ctrl-C does not reach it before `_begin` ignores it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        running: dict[Future[SideOutcome], str] = {pool.submit(_run, side): side.key for side in sides}
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     while running:
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=lambda ended: running[ended]):

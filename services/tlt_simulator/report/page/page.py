@@ -83,6 +83,7 @@ def _interval(found: Range) -> str:
 
 def _sections(findings: Findings) -> list[str]:
     parts = [
+        ("Incomplete", _incomplete(findings)),
         ("What to set", _what_to_set(findings)),
         ("Step time", _step_time(findings)),
         ("Where the time goes", tables.states(findings.comparison)),
@@ -95,6 +96,10 @@ def _sections(findings: Findings) -> list[str]:
         ("Notes", _notes(findings)),
     ]
     return [section(title, body) for title, body in parts if body]
+
+
+def _incomplete(findings: Findings) -> str:
+    return f"<p>Interrupted before {', '.join(findings.missing)}.</p>" if findings.missing else ""
 
 
 def _what_to_set(findings: Findings) -> str:

@@ -8,12 +8,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.cli import app
+from tlt_simulator.cli import app, command
 from tlt_simulator.cli.inputs import Inputs
 from tlt_simulator.cli.prepared import prepared
 from tlt_simulator.costs import files
 from tlt_simulator.costs.figure import Source
 from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.report import interval, sensitivity, what_to_set
 
 LENGTHS = "lognormal:median=60,p99=300,cap=512"
 SMALL = ["--lengths", LENGTHS, "--prompts", "4", "--group", "2", "--steps", "2", "--gpus", "2"]
@@ -82,9 +83,9 @@ def test_help_names_every_option() -> None:
     result = run("--help")
     for name in Inputs.__dataclass_fields__:
         assert ("--set" if name == "settings" else f"--{name.replace('_', '-')}") in result.output
-    for command in ("sweep", "fit", "cases"):
-        assert command in result.output
-        assert run(command, "--help").exit_code == 0
+    for name in ("sweep", "fit", "cases"):
+        assert name in result.output
+        assert run(name, "--help").exit_code == 0
 
 
 def given(**values: Any) -> Inputs:
@@ -154,6 +155,33 @@ def test_a_run_is_simulated_and_written(tmp_path: Path) -> None:
     assert values["sensitivity"] is None
     assert values["numbers"]["trainer.learn_s"]["source"] == "measured"
     assert page.read_text().startswith("<!doctype html>")
+
+
+def test_ctrl_c_keeps_what_is_known_and_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = list[str]()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interval, "interval", lambda *_, **__: shown.append("interval"))
+    monkeypatch.setattr(sensitivity, "sensitivity", interrupted)
+    page, result = tmp_path / "page.html", tmp_path / "result.json"
+    done = run(*SMALL, *MACHINE, "--learn-s", "1", "--html", str(page), "--json", str(result))
+    assert done.exit_code == 130
+    assert shown == ["interval"]
+    assert "whole run" in done.stdout
+    assert json.loads(result.read_text())["incomplete"] == ["sensitivity", "what to set"]
+    assert "Interrupted before sensitivity, what to set." in page.read_text()
+
+
+def test_the_table_is_shown_before_the_analysis_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = list[str]()
+    monkeypatch.setattr(command, "show", lambda _: order.append("shown"))
+    monkeypatch.setattr(interval, "interval", lambda *_, **__: order.append("interval"))
+    monkeypatch.setattr(sensitivity, "sensitivity", lambda *_, **__: order.append("sensitivity"))
+    monkeypatch.setattr(what_to_set, "what_to_set", lambda *_, **__: order.append("what to set"))
+    assert run(*SMALL, *MACHINE, "--learn-s", "1").exit_code == 0
+    assert order == ["shown", "interval", "shown", "sensitivity", "shown", "what to set", "shown"]
 
 
 def test_standard_output_has_json_alone() -> None:

@@ -21,7 +21,7 @@ from tlt_simulator.report.page.lines import ticks_to
 from tlt_simulator.report.page.timelines import BANDS, document_in
 from tlt_simulator.report.provenance import named_figures
 from tlt_simulator.report.swept import table as swept_table
-from tlt_simulator.report.terminal import table
+from tlt_simulator.report.terminal import analysis, table
 from tlt_simulator.report.what_to_set import WhatToSet
 from tlt_simulator.report.words import duration, figure_text, in_one_unit, three_digits
 from tlt_simulator.sweep.rows import rows_of
@@ -31,6 +31,7 @@ def printed(found: Findings, *, numbers: bool = False, width: int = 140) -> str:
     console = Console(width=width)
     with console.capture() as captured:
         console.print(table(found, numbers=numbers))
+        console.print(analysis(found.interval, found.sensitivity, found.what_to_set))
     return captured.get()
 
 
@@ -66,6 +67,14 @@ def test_a_run_alone_is_shown_without_the_rest() -> None:
     assert "what the speedup depends on" not in printed(alone)
     assert document(alone)["interval"] is None
     assert "What to set" not in page(alone)
+
+
+def test_an_interrupted_analysis_says_what_is_missing() -> None:
+    cut = replace(findings(), what_to_set=None, missing=("what to set",))
+    assert "incomplete: interrupted before what to set" in printed(cut)
+    assert document(cut)["incomplete"] == ["what to set"]
+    assert "Interrupted before what to set." in page(cut)
+    assert document(findings())["incomplete"] == []
 
 
 def test_the_document_is_json_and_adds_up() -> None:
