@@ -27,22 +27,31 @@ class TraceStep:
 
     samples: tuple[TraceSample, ...]
     rollout_s: float | None = None
-    """Time from the first request to the last response."""
+    """Time from the first request to the last response, without the suite."""
+    suite_rollout_s: float | None = None
+    """The same with it."""
     step_s: float | None = None
-    """Time from the first request to the first request of the next step."""
+    """Time from the first request to the first request of the next step: without the suite if `rollout_s` is known."""
+
+    @property
+    def learning_s(self) -> float | None:
+        """Time from the last response to the next step."""
+        rollout_s = self.suite_rollout_s if self.rollout_s is None else self.rollout_s
+        return None if self.step_s is None or rollout_s is None else self.step_s - rollout_s
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle samples by column, since millions may be sent to other processes."""
         columns = tuple(list(map(attrgetter(name), self.samples)) for name in _NAMES)
-        return _step_of, (columns, self.rollout_s, self.step_s)
+        return _step_of, (columns, self.rollout_s, self.suite_rollout_s, self.step_s)
 
 
 _NAMES = tuple(field.name for field in fields(TraceSample))
 
 
-def _step_of(columns: Sequence[Sequence[Any]], rollout_s: float | None, step_s: float | None) -> TraceStep:
+def _step_of(columns: Sequence[Sequence[Any]], *seconds: float | None) -> TraceStep:
     samples = (TraceSample(**dict(zip(_NAMES, values, strict=True))) for values in zip(*columns, strict=True))
-    return TraceStep(samples=tuple(samples), rollout_s=rollout_s, step_s=step_s)
+    rollout_s, suite_rollout_s, step_s = seconds
+    return TraceStep(samples=tuple(samples), rollout_s=rollout_s, suite_rollout_s=suite_rollout_s, step_s=step_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

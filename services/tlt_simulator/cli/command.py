@@ -86,7 +86,8 @@ def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     return Findings(
         comparison=comparison,
         responses=trace.responses,
-        measured=measured_time(trace, comparison.without),
+        measured=measured_time([step.rollout_s for step in trace.steps], comparison.without),
+        measured_with=measured_time([step.suite_rollout_s for step in trace.steps], comparison.with_suite),
         published=() if run.row is None else (PublishedRow.of(run.row, comparison),),
         notes=(*unplaced, *run.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace))),
     )

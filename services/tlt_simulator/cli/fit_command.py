@@ -48,8 +48,7 @@ def fit(
         fitted, values, lines = predicted.fitted, held_out_values(predicted), list(held_out_lines(predicted))
     else:
         fitted = fit_journal(directory, base=base, seed=seed)
-        own = Scenario(name="journal", fleet=fitted.fleet, trainer=fitted.trainer, costs=fitted.costs)
-        outside = extrapolations(own, fitted.trace)
+        outside = extrapolations(fitted.scenario("journal"), fitted.trace)
         values, lines = fitted_values(fitted, outside), list(fitted_lines(fitted, outside))
     if save is not None:
         files.save(fitted.costs, save)

@@ -10,9 +10,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from tlt_common.errors import ConfigError
+from tlt_common.journal.files import files_in
 
 OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
 """Options that go together with --case, which has all others itself."""
+OF_MACHINES = frozenset({"--card", "--model", "--gpus", "--costs"})
+"""Options that name machines other than those of a journal."""
+OF_A_JOURNAL = frozenset({"--trace", "--form", "--steps", "--set", "--seed"})
+"""Options that go together with a journal and its machines."""
 NEEDS = {
     "--row": "--case",
     "--form": "--trace",
@@ -40,7 +45,8 @@ class Inputs:
         typer.Option(
             metavar="PATH",
             help="The log of an RL run: what trainers write (docs/traces.md), a journal of the suite, a public trace "
-            "of serving, or CSV and JSONL of lengths. Texts in it are not kept.",
+            "of serving, or CSV and JSONL of lengths. Texts in it are not kept. A journal is simulated on its own "
+            "machines, unless others are named.",
         ),
     ] = None
     form: Annotated[
@@ -159,6 +165,13 @@ class Inputs:
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0
 
     @property
+    def brings_machines(self) -> bool:
+        """Whether the log is a journal of the suite, and no option names machines: then those of the journal count."""
+        if self.trace is None or not self.trace.is_dir() or OF_MACHINES & set(self.given):
+            return False
+        return any(file.service == "gateway" for file in files_in(self.trace))
+
+    @property
     def given(self) -> tuple[str, ...]:
         """Names of the options that were given."""
         return tuple(option(field.name) for field in fields(self) if getattr(self, field.name) != field.default)
@@ -202,7 +215,15 @@ def check(inputs: Inputs) -> None:
     """
     _check_source(inputs)
     _check_numbers(inputs)
-    if inputs.case is None:
+    if inputs.brings_machines:
+        if wrong := [name for name in inputs.given if name not in OF_A_JOURNAL]:
+            accepted = ", ".join(sorted(OF_A_JOURNAL))
+            raise ConfigError(
+                f"{wrong[0]}: the machines and costs of --trace {inputs.trace} are fitted to it; accepted: {accepted}, "
+                "or --gpus with other machines",
+                field="trace",
+            )
+    elif inputs.case is None:
         _check_machines(inputs)
 
 

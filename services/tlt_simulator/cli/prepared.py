@@ -10,6 +10,7 @@ from tlt_simulator.cli.progress import counting
 from tlt_simulator.costs import calibrate, files
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.fit.fitting import fit_journal
 from tlt_simulator.run import with_rollout_share
 from tlt_simulator.scenario import UNPLANNED, RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.sweep.keys import changed, parted
@@ -22,6 +23,10 @@ LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
 SLOTS = 256
 SHARE, SHARE_LOW, SHARE_HIGH = 0.85, 0.7, 0.95
 """Rollouts' share of a step if it is unknown: about 85 % in the run of the TLT paper (arXiv 2511.16665)."""
+FITTED = (
+    "machines, costs, arms and the first drafter are fitted to this journal; keys with which it was recorded, such as "
+    "publish.every_tokens, are the defaults unless --set says otherwise"
+)
 COLOCATED = "the RL trainer shares the rollout GPUs: no integration of the suite supports it (docs/trainers.md)"
 SHARE_STEPS = 2
 """Steps from which the duration of learning is derived."""
@@ -50,6 +55,8 @@ def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
     if inputs.case is not None:
         found = case(inputs.case)
         return tuple(_of_case(inputs, found, row) for row in _rows(inputs, found))
+    if inputs.brings_machines:
+        return (_recorded(inputs),)
     trace = _trace(inputs)
     scenario, settings = _described(inputs), parted(inputs.settings or ())
     scenario = changed(scenario, settings)
@@ -59,6 +66,21 @@ def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
         scenario = _with_learning(scenario, trace, inputs)
     notes = (COLOCATED, *trace.notes) if scenario.trainer.colocated else trace.notes
     return (PreparedRun(scenario=scenario, trace=trace, notes=notes),)
+
+
+def _recorded(inputs: Inputs) -> PreparedRun:
+    """Return the run of a journal on its own machines, with costs fitted to it."""
+    assert inputs.trace is not None  # noqa: S101 - it brings the machines
+    fitted = fit_journal(inputs.trace, seed=inputs.seed)
+    scenario = fitted.scenario(inputs.trace.name, seed=inputs.seed)
+    notes = [FITTED]
+    if fitted.assumed:
+        notes.append(f"not in the journal: {', '.join(fitted.assumed)}")
+    return PreparedRun(
+        scenario=changed(scenario, parted(inputs.settings or ())),
+        trace=_first(inputs, fitted.trace),
+        notes=tuple(notes),
+    )
 
 
 def _of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
@@ -99,6 +121,11 @@ def _trace(inputs: Inputs) -> RunTrace:
         found = read_apart(
             inputs.trace, tell, form=inputs.form, group=inputs.group, cap=inputs.cap, tokenizer=inputs.tokenizer
         )
+    return _first(inputs, found)
+
+
+def _first(inputs: Inputs, found: RunTrace) -> RunTrace:
+    """Return the steps that are to be simulated."""
     if inputs.steps is None or inputs.steps >= len(found.steps):
         return found
     note = f"the first {inputs.steps} of the {len(found.steps)} steps of the trace"
@@ -132,7 +159,7 @@ def _described(inputs: Inputs) -> Scenario:
 
 def _with_learning(scenario: Scenario, trace: RunTrace, inputs: Inputs) -> Scenario:
     """Return a scenario with the learning time: from an option, otherwise from the trace, otherwise assumed."""
-    measured = [step.step_s - step.rollout_s for step in trace.steps if step.step_s and step.rollout_s]
+    measured = [step.learning_s for step in trace.steps if step.learning_s is not None]
     if inputs.learn_s is not None:
         learn_s = CostFigure(value=inputs.learn_s, source=Source.MEASURED, of="--learn-s")
     elif inputs.rollout_share is None and measured:

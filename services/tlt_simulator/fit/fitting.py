@@ -18,7 +18,7 @@ from tlt_simulator.fit.recorded import RecordedRun, recorded_run
 from tlt_simulator.fit.rounds import fitted_rounds
 from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
 from tlt_simulator.fit.switches import fitted_learning_phase, fitted_switches, states_of
-from tlt_simulator.scenario import RlTrainer, RolloutFleet
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario, SuiteKeys
 from tlt_simulator.trace import RunTrace
 
 
@@ -64,6 +64,8 @@ class Fitted:
     trainer: RlTrainer
     steps: tuple[RecordedStep, ...]
     """Steps of both sides, if the run was a comparison."""
+    arms: tuple[str, ...]
+    """Arms that ran."""
     drafters: tuple[DrafterQuality, ...]
     drafter_tokens: float
     """As in `Scenario`, for the run's initial drafter."""
@@ -75,8 +77,23 @@ class Fitted:
     @property
     def trace(self) -> RunTrace:
         """The responses with the suite; if there are none, those without it."""
-        steps = self.side(with_suite=True) or self.side(with_suite=False)
-        return trace_of(steps, "journal")
+        plain = self.side(with_suite=False)
+        return trace_of(self.side(with_suite=True) or plain, "journal", plain=plain)
+
+    def scenario(self, name: str, *, suite: SuiteKeys | None = None, seed: int = 0) -> Scenario:
+        """Return the recorded run, to be simulated. Without arms in its configuration, those that ran are used."""
+        suite = suite or SuiteKeys()
+        if suite.engine.arms is None:
+            suite = suite.model_copy(update={"engine": suite.engine.model_copy(update={"arms": self.arms})})
+        return Scenario(
+            name=name,
+            fleet=self.fleet,
+            trainer=self.trainer,
+            costs=self.costs,
+            suite=suite,
+            drafter_tokens=self.drafter_tokens,
+            seed=seed,
+        )
 
     def side(self, *, with_suite: bool) -> tuple[RecordedStep, ...]:
         """Return the steps of one side."""
@@ -132,6 +149,7 @@ def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -
         fleet=_fleet(run),
         trainer=RlTrainer(learn_s=learn_s, learn_token_s=learn_token_s, colocated=False),
         steps=steps,
+        arms=tuple(dict.fromkeys(("off", *(line.arm for line in run.rounds)))),
         drafters=acceptance.drafters,
         drafter_tokens=drafter_tokens,
         round_error=fitted.error,

@@ -17,15 +17,15 @@ from tlt_simulator.fit.fitting import Fitted, fit_run
 from tlt_simulator.fit.recorded import RecordedRun, recorded_run
 from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
 from tlt_simulator.run import simulate
-from tlt_simulator.scenario import EngineKeys, Scenario, SuiteKeys
+from tlt_simulator.scenario import Scenario, SuiteKeys
 
-LEAST_COMPARED: Final = 4
+LEAST_COMPARED: Final = 2
 """Steps on both sides, half of which are fitted to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutStep:
-    """A held-out step."""
+    """A held-out step; of the last one, which may have no update after it, the rollout."""
 
     number: int
     with_suite: bool
@@ -91,28 +91,20 @@ def held_out(
         ConfigError: A journal is invalid or too short; the message states how much more is needed.
     """
     run = recorded_run(directory)
-    steps = [step for step in recorded_steps(run) if step.step_s is not None]
+    steps = recorded_steps(run)
     both = sorted(
         {step.number for step in steps if step.with_suite} & {step.number for step in steps if not step.with_suite}
     )
     if len(both) < LEAST_COMPARED:
         raise ConfigError(
-            f"{directory} has {len(both)} whole steps with and without the suite; needed: {LEAST_COMPARED - len(both)} "
+            f"{directory} has {len(both)} steps with and without the suite; needed: {LEAST_COMPARED - len(both)} "
             "more; accepted: a comparison as `tlt demo` records it",
             field="held_out",
         )
     last = both[(len(both) - 1) // 2]
     fitted_to = {step.number for step in steps if step.number <= last}
     fitted = fit_run(run.until(_over_s(run, steps, fitted_to)), base=base, seed=seed)
-    scenario = Scenario(
-        name="held-out",
-        fleet=fitted.fleet,
-        trainer=fitted.trainer,
-        costs=fitted.costs,
-        suite=_with_arms(suite or SuiteKeys(), run),
-        drafter_tokens=fitted.drafter_tokens,
-        seed=seed,
-    )
+    scenario = fitted.scenario("held-out", suite=_with_arms(suite or SuiteKeys(), run), seed=seed)
     return HeldOut(fitted=fitted, steps=tuple(_predicted(steps, scenario, fitted_to)))
 
 
@@ -121,9 +113,13 @@ def _predicted(steps: Sequence[RecordedStep], scenario: Scenario, fitted_to: set
         ones = [step for step in steps if step.with_suite is with_suite]
         found = simulate(trace_of(ones, "held-out").steps, scenario if with_suite else scenario.plain)
         for step, predicted in zip(ones, found.steps, strict=True):
-            if step.number not in fitted_to and step.step_s is not None:
+            if step.number not in fitted_to:
+                whole_s = step.step_s
                 yield HeldOutStep(
-                    number=step.number, with_suite=with_suite, measured_s=step.step_s, predicted_s=predicted.seconds
+                    number=step.number,
+                    with_suite=with_suite,
+                    measured_s=step.rollout_s if whole_s is None else whole_s,
+                    predicted_s=predicted.rollout_s if whole_s is None else predicted.seconds,
                 )
 
 
@@ -137,5 +133,4 @@ def _with_arms(suite: SuiteKeys, run: RecordedRun) -> SuiteKeys:
     if suite.engine.arms is not None:
         return suite
     arms = tuple(dict.fromkeys(("off", *(line.arm for line in run.rounds))))
-    engine = EngineKeys(arms=arms, speculate_below_requests=suite.engine.speculate_below_requests)
-    return suite.model_copy(update={"engine": engine})
+    return suite.model_copy(update={"engine": suite.engine.model_copy(update={"arms": arms})})

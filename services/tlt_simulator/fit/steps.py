@@ -6,14 +6,14 @@ responses without the suite are those that were requested while lending was off 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tlt_common.domain.response import FinishReason
 from tlt_common.journal.gateway_lines import RequestOutcome, ResponseLine
 from tlt_simulator.fit.recorded import RecordedRun
 from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
+from tlt_simulator.traces.forms.journal import ended_s, is_plain, off_times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +57,15 @@ def recorded_steps(run: RecordedRun) -> tuple[RecordedStep, ...]:
     for line in sorted(run.responses, key=lambda line: line.arrived):
         if line.outcome is RequestOutcome.FINISHED and line.tokens:
             by_step.setdefault(bisect_right(begins, line.arrived), []).append(line)
-    is_plain = _plain(run)
+    off = tuple(off_times(run.lending))
     found = list[RecordedStep]()
     for number, (after, lines) in enumerate(sorted(by_step.items()), 1):
         update = updates[after] if after < len(updates) else None
-        over_s = max(map(_ended, lines))
+        over_s = max(map(ended_s, lines))
         learn_s = max(0.0, update.began - over_s) if update else None
         sides = dict[bool, list[ResponseLine]]()
         for line in lines:
-            sides.setdefault(not is_plain(line), []).append(line)
+            sides.setdefault(not is_plain(line, off), []).append(line)
         for with_suite, responses in sorted(sides.items(), key=lambda side: side[1][0].arrived):
             found.append(
                 RecordedStep(
@@ -73,7 +73,7 @@ def recorded_steps(run: RecordedRun) -> tuple[RecordedStep, ...]:
                     with_suite=with_suite,
                     responses=tuple(responses),
                     began_at_s=responses[0].arrived,
-                    ended_at_s=max(map(_ended, responses)),
+                    ended_at_s=max(map(ended_s, responses)),
                     learn_s=learn_s,
                     update_s=update.at - update.began if update else None,
                 )
@@ -81,14 +81,16 @@ def recorded_steps(run: RecordedRun) -> tuple[RecordedStep, ...]:
     return tuple(found)
 
 
-def trace_of(steps: Sequence[RecordedStep], source: str) -> RunTrace:
-    """Return the responses of steps of one side."""
-    prompts = dict[str, int]()
+def trace_of(steps: Sequence[RecordedStep], source: str, *, plain: Sequence[RecordedStep] = ()) -> RunTrace:
+    """Return the responses of steps of one side, with the times of both if `plain` has them without it."""
+    prompts, others = dict[str, int](), {step.number: step for step in plain}
     cap = max(line.cap for step in steps for line in step.responses)
-    return RunTrace(source=source, steps=tuple(_trace_step(step, prompts) for step in steps), cap=cap)
+    found = tuple(_trace_step(step, others.get(step.number), prompts) for step in steps)
+    return RunTrace(source=source, steps=found, cap=cap)
 
 
-def _trace_step(step: RecordedStep, prompts: dict[str, int]) -> TraceStep:
+def _trace_step(step: RecordedStep, plain: RecordedStep | None, prompts: dict[str, int]) -> TraceStep:
+    timed = plain or step
     return TraceStep(
         samples=tuple(
             TraceSample(
@@ -100,24 +102,7 @@ def _trace_step(step: RecordedStep, prompts: dict[str, int]) -> TraceStep:
             )
             for line in step.responses
         ),
-        rollout_s=step.rollout_s,
-        step_s=step.step_s,
+        rollout_s=None if timed.with_suite else timed.rollout_s,
+        suite_rollout_s=step.rollout_s if step.with_suite else None,
+        step_s=timed.step_s,
     )
-
-
-def _ended(line: ResponseLine) -> float:
-    return line.stays[-1].ended if line.stays else line.at
-
-
-def _plain(run: RecordedRun) -> Callable[[ResponseLine], bool]:
-    """Return a predicate for responses of the side without the suite."""
-    off = tuple(_off(run))
-    return lambda line: not line.drafted and any(began <= line.arrived < ended for began, ended in off)
-
-
-def _off(run: RecordedRun) -> Iterator[tuple[float, float]]:
-    """Yield the periods in which lending was off, as start and end."""
-    changes = [(line.at, line.enabled) for line in run.lending]
-    for (began, enabled), (ended, _) in pairwise([*changes, (run.ended_s, True)]):
-        if not enabled:
-            yield began, ended

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tlt_common import __version__
-from tlt_simulator.report.findings import Findings, accept_lengths, pairs, typical, worst
+from tlt_simulator.report.findings import Findings, MeasuredTime, accept_lengths, pairs, typical, worst
 from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
@@ -32,7 +32,8 @@ def document(findings: Findings) -> dict[str, Any]:
         "with": _run(comparison.with_suite, scenario.fleet.devices),
         "typical_step": typical(comparison) + 1,
         "worst_step": worst(comparison) + 1,
-        "measured": asdict(findings.measured) | {"error": findings.measured.error} if findings.measured else None,
+        "measured": _measured(findings.measured),
+        "measured_with": _measured(findings.measured_with),
         "published": [asdict(row) | {"error": row.error} for row in findings.published],
         "interval": asdict(findings.interval) if findings.interval else None,
         "sensitivity": _sensitivity(findings.sensitivity) if findings.sensitivity else None,
@@ -64,6 +65,10 @@ def document(findings: Findings) -> dict[str, Any]:
             for pair in pairs(comparison)
         ],
     }
+
+
+def _measured(found: MeasuredTime | None) -> dict[str, float] | None:
+    return None if found is None else asdict(found) | {"error": found.error}
 
 
 def _run(run: SimulatedRun, devices: int) -> dict[str, Any]:

@@ -11,19 +11,18 @@ from tlt_simulator.report.interval import ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
 from tlt_simulator.result import Comparison, SimulatedRun, StepRun
-from tlt_simulator.trace import RunTrace
 
 SHOWN_STATES = tuple(state for state in WorkerState if state is not WorkerState.DOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTime:
-    """Measured time of the trace's steps, compared to the simulation without the suite."""
+    """Measured time of the trace's rollouts on one side, compared to the simulation of that side."""
 
     rollout_s: float
     """Measured rollout time, over the steps that have one."""
     simulated_s: float
-    """Simulated rollout time of the same steps, without the suite."""
+    """Simulated rollout time of the same steps."""
     steps: int
 
     @property
@@ -59,7 +58,9 @@ class Findings:
     comparison: Comparison
     responses: int
     measured: MeasuredTime | None = None
-    """None if the trace has no times."""
+    """Without the suite; None if the trace has no times of this side."""
+    measured_with: MeasuredTime | None = None
+    """With the suite, likewise."""
     published: tuple[PublishedRow, ...] = ()
     sensitivity: Sensitivity | None = None
     interval: ResultInterval | None = None
@@ -68,6 +69,12 @@ class Findings:
     """Parts that are missing, since the command was interrupted."""
     notes: tuple[str, ...] = field(default=())
     """Notes on the trace and on assumptions."""
+
+    @property
+    def measured_sides(self) -> tuple[tuple[str, MeasuredTime], ...]:
+        """The sides that the trace has times of, by `without` and `with`."""
+        sides = (("without", self.measured), ("with", self.measured_with))
+        return tuple((side, found) for side, found in sides if found is not None)
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -138,13 +145,9 @@ def _accept_length(steps: Sequence[StepRun]) -> float:
     return sum(step.tokens for step in steps) / rounds if rounds else 1.0
 
 
-def measured_time(trace: RunTrace, without: SimulatedRun) -> MeasuredTime | None:
-    """Return the measured time of steps in the trace, compared to the simulation; None if no step has one."""
-    known = [
-        (step.rollout_s, run.rollout_s)
-        for step, run in zip(trace.steps, without.steps, strict=False)
-        if step.rollout_s is not None
-    ]
+def measured_time(seconds: Sequence[float | None], run: SimulatedRun) -> MeasuredTime | None:
+    """Return the measured rollout times of a trace's steps, compared to a simulation; None if no step has one."""
+    known = [(one, step.rollout_s) for one, step in zip(seconds, run.steps, strict=False) if one is not None]
     if not known:
         return None
     measured_s, simulated_s = (sum(column) for column in zip(*known, strict=True))

@@ -33,7 +33,7 @@ def table(findings: Findings, *, numbers: bool = False) -> Group:
     """
     parts: list[RenderableType] = [Text(_headline(findings), style="bold"), _padded(_comparison(findings))]
     parts += [_padded(_states(findings.comparison))]
-    if findings.measured or findings.published:
+    if findings.measured_sides or findings.published:
         parts.append(_padded(_checks(findings)))
     parts.append(_padded(_numbers(findings) if numbers else _sources(findings)))
     if findings.all_notes:
@@ -137,8 +137,8 @@ def _states(comparison: Comparison) -> Table:
 
 def _checks(findings: Findings) -> Table:
     found = _plain_table("checked against", "known", "simulated", "error")
-    if measured := findings.measured:
-        what = f"rollouts of the trace, {counted(measured.steps, 'step')}, without TLT"
+    for side, measured in findings.measured_sides:
+        what = f"rollouts of the trace, {counted(measured.steps, 'step')}, {side} TLT"
         both = duration(measured.rollout_s), duration(measured.simulated_s)
         found.add_row(what, *both, f"{measured.error:+.1%}")
     for row in findings.published:

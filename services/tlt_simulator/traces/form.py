@@ -39,6 +39,8 @@ class FoundStep:
     place: str
     step: int
     rollout_s: float | None = None
+    suite_rollout_s: float | None = None
+    """Time of the rollout if it was one with the suite."""
     step_s: float | None = None
     began_s: float | None = None
     """Start time, on any clock."""

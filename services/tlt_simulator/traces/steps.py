@@ -191,8 +191,11 @@ class StepCollector:
         began_s = found.began_s if found is not None else None
         self._require_later(began_s, step)
         step_s = found.step_s if found is not None else None
+        suite_s = found.suite_rollout_s if found is not None else None
         self._said_cap = max(self._said_cap, (found.cap if found is not None else None) or 0)
-        self._steps.append(TraceStep(samples=tuple(step.samples), rollout_s=rollout_s, step_s=step_s))
+        self._steps.append(
+            TraceStep(samples=tuple(step.samples), rollout_s=rollout_s, suite_rollout_s=suite_s, step_s=step_s)
+        )
         if step.begins_s > 0.0:
             self.note("the first request of a step is later than the beginning of the step")
 
@@ -230,8 +233,7 @@ class StepCollector:
             )
         last = self._steps[-1]
         if last.step_s is None and step.number == number + 1:
-            step_s = round(began_s - before_s, 6)
-            self._steps[-1] = TraceStep(samples=last.samples, rollout_s=last.rollout_s, step_s=step_s)
+            self._steps[-1] = replace(last, step_s=round(began_s - before_s, 6))
 
     def _note_unknown(self) -> None:
         if self._missing:

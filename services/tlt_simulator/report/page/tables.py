@@ -88,10 +88,10 @@ def checks(findings: Findings) -> str:
         (escape(row.what), f"{row.published:.2f}", f"{row.simulated:.2f}", f"{row.error:+.1%}")
         for row in findings.published
     ]
-    if measured := findings.measured:
-        what = f"rollouts of the trace without TLT, {measured.steps} steps"
+    for side, measured in findings.measured_sides:
+        what = f"rollouts of the trace {side} TLT, {measured.steps} steps"
         both = duration(measured.rollout_s), duration(measured.simulated_s)
-        rows.insert(0, (what, *both, f"{measured.error:+.1%}"))
+        rows.append((what, *both, f"{measured.error:+.1%}"))
     return table(("checked against", "known", "simulated", "error"), rows) if rows else ""
 
 

@@ -56,5 +56,5 @@ def test_errors_are_relative_and_the_ratio_is_that_of_the_sums(tmp_path: Path) -
 
 
 def test_a_run_without_two_sides_is_refused_with_how_many_more_steps_are_needed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"0 whole steps with and without the suite; needed: 4 more"):
+    with pytest.raises(ConfigError, match=r"0 steps with and without the suite; needed: 2 more"):
         held_out(recording().without(LendingLine).write(tmp_path))

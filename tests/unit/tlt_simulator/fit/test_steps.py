@@ -38,7 +38,8 @@ def test_a_trace_keeps_lengths_groups_and_times(tmp_path: Path) -> None:
     assert [sample.tokens for sample in first.samples] == [100 * number for number in range(1, 9)]
     assert [sample.prompt for sample in first.samples] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert trace.cap == 2048
-    assert first.rollout_s == pytest.approx(ROLLOUT_S)
+    assert first.suite_rollout_s == pytest.approx(ROLLOUT_S)
+    assert first.rollout_s is None
     assert trace.steps[1].samples[0].prompt == 4
 
 

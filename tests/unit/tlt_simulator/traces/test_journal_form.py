@@ -51,7 +51,10 @@ def test_updates_divide_responses_into_steps(tmp_path: Path) -> None:
     assert trace.steps[1].samples[2].prompt_tokens == 12
     assert trace.cap == 64
     assert trace.notes == ("prompts have 1 to 2 responses in a step",)
-    assert [(step.rollout_s, step.step_s) for step in trace.steps] == [(10.5, 16.0), (23.0, None)]
+    assert [(step.suite_rollout_s, step.step_s) for step in trace.steps] == [(10.5, 16.0), (23.0, None)]
+    assert all(step.rollout_s is None for step in trace.steps), (
+        "these drafted: nothing tells the time without the suite"
+    )
 
 
 def test_what_did_not_finish_is_left_out_and_counted(tmp_path: Path) -> None:
