@@ -5,7 +5,7 @@ A round takes `round_fixed_s` and `round_request_s` for each request, plus the l
 `round_token_s` for each verified token, plus `kv_token_s` for each token in the KV cache. Weights are read in
 `round_read_s`, and experts in `expert_read_s` times the share of them that at least one token chooses. Drafting adds,
 for each pass of the drafter, `draft_fixed_s` and `draft_token_s` for each token that it drafts. The drafter's quality
-is the acceptance probability of the first draft; each further draft has `accept_decay` times that of the previous one.
+is the acceptance probability of its first draft; `acceptance` says what follows from it for chains and trees.
 
 A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
 `accept_best`; each update of the weights since then reduces that probability by `ageing`.
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
 from tlt_coordinator.lending.worth import LASTING_PASSES, TOGETHER
+from tlt_simulator.costs.acceptance import chain_chances, tree_chances
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
 
@@ -46,7 +47,7 @@ class CostModel(Frozen):
     accept_best: CostFigure
     """Acceptance probability of the first draft of a fully trained drafter."""
     accept_decay: CostFigure
-    """Factor on the acceptance probability from one position of a draft to the next."""
+    """The draft at place n of a path is accepted with the first one's probability to the power of this to the -n."""
     ngram_accept: CostFigure
     """Acceptance probability of the first n-gram draft, for a prompt with several samples."""
     learn_tokens_s: CostFigure
@@ -87,9 +88,13 @@ class CostModel(Frozen):
     )
     """Passes over the same states after which another pass teaches 1/e of the first; 0 makes all passes equal."""
     tree_narrowing: CostFigure = CostFigure(
-        value=0.66, low=0.4, high=0.9, source=Source.ASSUMED, of="top-1 and top-4 hit rates of EAGLE drafters"
+        value=0.55,
+        low=0.35,
+        high=0.7,
+        source=Source.PUBLISHED,
+        of="12 trees of four drafters (published.accept_lengths)",
     )
-    """Power of the branches of a tree with which the chance falls that none of them is accepted."""
+    """Power of the number of branches in the exponent of the probability that none of them is accepted."""
 
     @property
     def plain_s(self) -> float:
@@ -125,16 +130,10 @@ class CostModel(Frozen):
 
     def chances(self, arm: Arm, quality: float) -> tuple[float, ...]:
         """Return, for each position of a path of drafts, the probability that it is accepted if those before were."""
-        first, decay = self._first(arm, quality), self.accept_decay.value
-        return tuple(first * float(decay**place) for place in range(min(arm.steps, arm.drafted_tokens)))
-
-    def _first(self, arm: Arm, quality: float) -> float:
-        if arm.finds_drafts:
-            return self.ngram_accept.value
-        if arm.topk == 1:
-            return quality
-        width = max(1.0, min(arm.topk, arm.drafted_tokens / arm.steps))
-        return 1.0 - (1.0 - quality) * float(width**-self.tree_narrowing.value)
+        first, decay = (self.ngram_accept.value if arm.finds_drafts else quality), self.accept_decay.value
+        if arm.topk > 1:
+            return tree_chances(arm, first, decay, self.tree_narrowing.value)
+        return chain_chances(first, decay, min(arm.steps, arm.drafted_tokens))
 
     def quality(self, learned_tokens: float, updates: float) -> float:
         """Return the probability that the first draft of a drafter is accepted, as many updates after it learned."""

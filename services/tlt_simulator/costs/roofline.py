@@ -16,7 +16,7 @@ from tlt_common.errors import ConfigError
 from tlt_simulator.costs import learning
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
-from tlt_simulator.costs.published import PUBLISHED_ROUNDS, PUBLISHED_SHAPES, PublishedRound
+from tlt_simulator.costs.published.rounds import PUBLISHED_ROUNDS, PUBLISHED_SHAPES, PublishedRound
 from tlt_simulator.costs.trainer_rate import learned_tokens_s
 from tlt_worker.capacity.rounds import COMPUTE_SHARE, READ_SHARE, Situation, Speed
 from tlt_worker.capacity.shape import ModelShape

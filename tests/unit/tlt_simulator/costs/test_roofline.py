@@ -7,7 +7,7 @@ import pytest
 from tlt_common.domain.arm import OFF, chain
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs.figure import Source
-from tlt_simulator.costs.published import PUBLISHED_ROUNDS, PUBLISHED_SHAPES
+from tlt_simulator.costs.published.rounds import PUBLISHED_ROUNDS, PUBLISHED_SHAPES
 from tlt_simulator.costs.roofline import NAMES, READ_SHARES, calculated, errors
 from tlt_worker.commands.cards import CONFIGS
 
