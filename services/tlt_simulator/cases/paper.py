@@ -2,7 +2,7 @@
 The speedups of the TLT paper (arXiv 2511.16665), with a single calibration.
 
 Three unpublished numbers are assumed for all of them: the distribution of lengths, the rollouts' share of a step, and
-the launch time of a drafter pass (`costs.roofline`). They were chosen to minimize the mean error.
+what its engine takes for drafting (`costs.roofline.OWN`). They were chosen to minimize the mean error.
 """
 
 from functools import partial

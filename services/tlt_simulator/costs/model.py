@@ -1,11 +1,15 @@
 """
 The cost model: durations of everything in a simulated run. Pure.
 
-A round takes `round_fixed_s` and `round_request_s` for each request, plus the longer of reading the weights and
-`round_token_s` for each verified token, plus `kv_token_s` for each token in the KV cache. Weights are read in
-`round_read_s`, and experts in `expert_read_s` times the share of them that at least one token chooses. Drafting adds,
-for each pass of the drafter, `draft_fixed_s` and `draft_token_s` for each token that it drafts. The drafter's quality
-is the acceptance probability of its first draft; `acceptance` says what follows from it for chains and trees.
+A round takes `round_fixed_s`, `round_request_s` for each request and `round_token_s` for each verified token, the time
+to read the weights, and `kv_token_s` for each token in the KV cache. Weights are read in `round_read_s`, and experts in
+`expert_read_s` times the share of them that at least one token chooses. Reading and computing add up: published rounds
+get longer with every row, at one request already (`published.speculation`).
+
+A round that drafts adds `draft_round_s`, `draft_request_s` for each request and, for each pass of the drafter,
+`draft_fixed_s`, `draft_token_s` for each further token that it drafts and `draft_kv_token_s` for each token in the KV
+cache; one with n-grams adds `ngram_round_s`, and `ngram_request_s` for each request. The drafter's quality is the
+acceptance probability of its first draft; `acceptance` says what follows from it for chains and trees.
 
 A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
 `accept_best`; each update of the weights since then reduces that probability by `ageing`.
@@ -15,7 +19,7 @@ import math
 from collections.abc import Iterator
 
 from tlt_common.config.base import Frozen
-from tlt_common.domain.arm import Arm
+from tlt_common.domain.arm import OFF, Arm
 from tlt_coordinator.lending.worth import LASTING_PASSES, TOGETHER
 from tlt_simulator.costs.acceptance import chain_chances, tree_chances
 from tlt_simulator.costs.figure import CostFigure, Source
@@ -68,6 +72,16 @@ class CostModel(Frozen):
     """Data to which it was fitted; null if it was not fitted."""
     round_request_s: CostFigure = NOTHING
     """Sampling and scheduling of each request of a round."""
+    draft_round_s: CostFigure = NOTHING
+    """What a round with a drafter takes besides its passes: inputs, verification of drafts, catching up."""
+    draft_request_s: CostFigure = NOTHING
+    """The same for each of its requests."""
+    draft_kv_token_s: CostFigure = NOTHING
+    """Reading one token of the drafter's KV cache in a pass."""
+    ngram_round_s: CostFigure = NOTHING
+    """What a round with n-grams takes besides its rows."""
+    ngram_request_s: CostFigure = NOTHING
+    """Looking up the n-grams of a request."""
     expert_read_s: CostFigure = NOTHING
     """Reading all routed experts."""
     expert_share: CostFigure = NOTHING
@@ -99,26 +113,30 @@ class CostModel(Frozen):
     @property
     def plain_s(self) -> float:
         """Seconds of a round of one request without drafts and with an empty KV cache."""
-        return self.round_fixed_s.value + max(self.round_read_s.value, self.round_token_s.value)
+        return self.round_s(OFF, 1, 0.0)
 
     def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
         """Return the duration of a round with so many requests, which have so many tokens in the KV cache together."""
         rows = batch * arm.draft_tokens
-        verified_s = max(self.read_s(rows), self.round_token_s.value * rows)
         launched_s = self.round_fixed_s.value + self.round_request_s.value * batch
-        return launched_s + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch)
+        verified_s = self.read_s(rows) + self.round_token_s.value * rows
+        return launched_s + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch, kv_tokens)
 
     def read_s(self, rows: float) -> float:
         """Return the duration of reading the weights that so many tokens need, if they choose experts evenly."""
         chosen = 1.0 - math.pow(1.0 - self.expert_share.value, rows)
         return self.round_read_s.value + self.expert_read_s.value * chosen
 
-    def drafting_s(self, arm: Arm, batch: float) -> float:
-        """Return the duration of all passes of the drafter in a round; 0 for arms that need none."""
+    def drafting_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
+        """Return what a round takes longer for drafting, besides its rows."""
+        if arm.finds_drafts:
+            return self.ngram_round_s.value + self.ngram_request_s.value * batch
         if not arm.needs_drafter:
             return 0.0
+        drafted_s = self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0)
+        pass_s = self.draft_fixed_s.value + drafted_s + self.draft_kv_token_s.value * kv_tokens
         passes = 1 if arm.is_block else arm.steps
-        return passes * (self.draft_fixed_s.value + self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0))
+        return self.draft_round_s.value + self.draft_request_s.value * batch + passes * pass_s
 
     def accepted(self, arm: Arm, quality: float) -> float:
         """Return the mean number of drafts that a round of an arm gets accepted, with a drafter of this quality."""

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tlt_common.domain.fleet import WorkerState
+from tlt_simulator.costs.uncertainty import Range
 from tlt_simulator.report.findings import Findings, accept_lengths, pairs
-from tlt_simulator.report.interval import Range
 from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet

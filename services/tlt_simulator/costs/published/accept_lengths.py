@@ -147,17 +147,22 @@ def fitted_decay(narrowing: float, decays: Sequence[float]) -> float:
 
 def fitted_narrowing(decay: float, narrowings: Sequence[float]) -> float:
     """Return the narrowing for which trees fit best, given the same drafter's chains where there are any."""
-    return min(narrowings, key=lambda narrowing: sum(error**2 for _, _, error in tree_errors(decay, narrowing)))
+
+    def squares(narrowing: float) -> Iterator[float]:
+        for one in ACCEPT_LENGTHS:
+            for arm, tokens in tree_lengths(one, decay, narrowing):
+                yield (tokens / dict(one.trees)[arm] - 1.0) ** 2
+
+    return min(narrowings, key=lambda narrowing: sum(squares(narrowing)))
 
 
-def tree_errors(decay: float, narrowing: float) -> Iterator[tuple[str, str, float]]:
-    """Yield drafter, arm and relative error of each published tree."""
-    for one in ACCEPT_LENGTHS:
-        trees = tuple((arm_named(name), tokens) for name, tokens in one.trees)
-        if trees:
-            quality = fitted_quality(_chains(one) or trees, decay, narrowing)
-            for arm, tokens in trees:
-                yield one.drafter, arm.name, length(arm, quality, decay, narrowing) / tokens - 1.0
+def tree_lengths(one: AcceptLengths, decay: float, narrowing: float) -> Iterator[tuple[str, float]]:
+    """Yield each tree of a drafter and its tokens per round, given its chains or, without any, its trees."""
+    trees = tuple((arm_named(name), tokens) for name, tokens in one.trees)
+    if trees:
+        quality = fitted_quality(_chains(one) or trees, decay, narrowing)
+        for arm, _ in trees:
+            yield arm.name, length(arm, quality, decay, narrowing)
 
 
 def _chains(one: AcceptLengths) -> tuple[tuple[Arm, float], ...]:
