@@ -10,6 +10,7 @@ accepted with probability 1 - (1 - chance) ** (r ** narrowing), and the accept l
 probabilities of all nodes. `published.accept_lengths` has what decay and narrowing are fitted to.
 """
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -19,7 +20,12 @@ from tlt_common.domain.arm import Arm
 
 def chain_chances(quality: float, decay: float, steps: int) -> tuple[float, ...]:
     """Return, for each place of a chain, the probability that its draft is accepted if those before it were."""
-    return tuple(0.0 if quality == 0.0 else float(quality ** (decay**-place)) for place in range(steps))
+    if quality in {0.0, 1.0}:
+        return (quality,) * steps
+    if decay == 0.0:
+        return (quality, *[0.0] * steps)[:steps]
+    # Of a decay near 0 the exponent would be larger than a float can be.
+    return tuple(float(quality ** math.exp(min(-place * math.log(decay), 700.0))) for place in range(steps))
 
 
 @lru_cache(maxsize=4096)

@@ -11,8 +11,9 @@ A round that drafts adds `draft_round_s`, `draft_request_s` for each request and
 cache; one with n-grams adds `ngram_round_s`, and `ngram_request_s` for each request. The drafter's quality is the
 acceptance probability of its first draft; `acceptance` says what follows from it for chains and trees.
 
-A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
-`accept_best`; each update of the weights since then reduces that probability by `ageing`.
+A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start`, or, if it
+was a public one before, from `accept_public`, to `accept_best`; each update of the weights since then reduces that
+probability by `ageing`.
 """
 
 import math
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import OFF, Arm
 from tlt_coordinator.lending.worth import LASTING_PASSES, TOGETHER
+from tlt_simulator.costs import learning
 from tlt_simulator.costs.acceptance import chain_chances, tree_chances
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
@@ -47,7 +49,7 @@ class CostModel(Frozen):
     """Each additional request in a drafter pass."""
     prefill_token_s: CostFigure
     accept_start: CostFigure
-    """Acceptance probability of the first draft of the first published drafter, which has hardly learned."""
+    """Acceptance probability of the first draft of a drafter that was made anew and has hardly learned."""
     accept_best: CostFigure
     """Acceptance probability of the first draft of a fully trained drafter."""
     accept_decay: CostFigure
@@ -78,6 +80,12 @@ class CostModel(Frozen):
     """The same for each of its requests."""
     draft_kv_token_s: CostFigure = NOTHING
     """Reading one token of the drafter's KV cache in a pass."""
+    accept_public: CostFigure = learning.ACCEPT_PUBLIC
+    """Acceptance probability of the first draft of a public drafter, before it learns from this policy."""
+    ngram_alone_accept: CostFigure = learning.NGRAM_ALONE_ACCEPT
+    """`ngram_accept` for prompts with one sample."""
+    ngram_next_accept: CostFigure = learning.NGRAM_NEXT_ACCEPT
+    """Acceptance probability of each further n-gram draft if those before were: a match that begins well goes on."""
     ngram_round_s: CostFigure = NOTHING
     """What a round with n-grams takes besides its rows."""
     ngram_request_s: CostFigure = NOTHING
@@ -148,15 +156,29 @@ class CostModel(Frozen):
 
     def chances(self, arm: Arm, quality: float) -> tuple[float, ...]:
         """Return, for each position of a path of drafts, the probability that it is accepted if those before were."""
-        first, decay = (self.ngram_accept.value if arm.finds_drafts else quality), self.accept_decay.value
+        drafts = min(arm.steps, arm.drafted_tokens)
+        if arm.finds_drafts:
+            return (self.ngram_accept.value, *[self.ngram_next_accept.value] * (drafts - 1))
         if arm.topk > 1:
-            return tree_chances(arm, first, decay, self.tree_narrowing.value)
-        return chain_chances(first, decay, min(arm.steps, arm.drafted_tokens))
+            return tree_chances(arm, quality, self.accept_decay.value, self.tree_narrowing.value)
+        return chain_chances(quality, self.accept_decay.value, drafts)
 
-    def quality(self, learned_tokens: float, updates: float) -> float:
-        """Return the probability that the first draft of a drafter is accepted, as many updates after it learned."""
+    def of_groups(self, *, siblings: bool) -> "CostModel":
+        """Return this model for prompts with several samples, or with one."""
+        return self if siblings else self.model_copy(update={"ngram_accept": self.ngram_alone_accept})
+
+    def quality(self, learned_tokens: float, updates: float, *, public: bool = False) -> float:
+        """
+        Return the probability that the first draft of a drafter is accepted.
+
+        Args:
+            learned_tokens: Tokens that it learned from, of this policy.
+            updates: Updates of the weights since then.
+            public: Whether it was a public drafter before, rather than made anew.
+        """
         share = learned_tokens / (learned_tokens + self.learn_half_tokens.value)
-        best, start = self.accept_best.value, self.accept_start.value
+        start = (self.accept_public if public else self.accept_start).value
+        best = max(start, self.accept_best.value)
         return min(1.0, max(0.0, start + (best - start) * share - self.ageing.value * updates))
 
     def figures(self) -> Iterator[tuple[str, CostFigure]]:

@@ -47,7 +47,7 @@ NGRAM_ROUND_S, NGRAM_ROUND_MOST_S = 0.5e-3, 2e-3
 """What a round with n-grams takes besides rows and lookups: it does not overlap with the scheduling of the next one."""
 NGRAM_REQUEST_S, NGRAM_REQUEST_LEAST_S, NGRAM_REQUEST_MOST_S = 35e-6, 5e-6, 100e-6
 """Looking up n-grams: 0.6 % of a verification of 6 ms (SpecDecode-Bench, arXiv 2601.11580)."""
-WIDTH: Final = 0.95
+WIDTH: Final = 0.92
 """
 Factor on both sides of all intervals of `ROUND_COSTS`, for which the 90 % intervals of speedups contain nine in ten of
 the held-out ones (`compared`), as in split conformal prediction.

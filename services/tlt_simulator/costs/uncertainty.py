@@ -10,7 +10,12 @@ from tlt_simulator.costs.figure import CostFigure
 _LEVEL = 0.9
 """Level of the intervals of figures and results."""
 _END = NormalDist().inv_cdf((1.0 + _LEVEL) / 2.0)
-_PROBABILITIES = frozenset({"accept_start", "accept_best", "accept_decay", "ngram_accept", "ageing"})
+_PROBABILITIES = frozenset(
+    {
+        "accept_start", "accept_public", "accept_best", "accept_decay", "ngram_accept", "ngram_alone_accept",
+        "ngram_next_accept", "ageing",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

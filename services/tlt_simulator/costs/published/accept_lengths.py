@@ -112,6 +112,9 @@ ACCEPT_LENGTHS: Final = (
 )
 """All that was found of one drafter in several arms."""
 
+LEARNING_CURVE: Final = {70e3: 1.62, 153e3: 1.77, 319e3: 1.92, 509e3: 2.05, 704e3: 2.20, 958e3: 2.32}
+"""Tokens per round of a chain of three by the tokens that a new drafter for SmolLM2-135M learned from
+(docs/drafters.md). Of public drafters only the end of training is published."""
 NGRAM_LENGTHS: Final[dict[str, tuple[float, float]]] = {
     "CNN/DailyMail": (1.205, 1.377),
     "GSM8K": (1.109, 1.177),
@@ -178,3 +181,18 @@ def _series_error(rows: Sequence[tuple[Arm, float]], decay: float, narrowing: fl
 
 def _squares(rows: Sequence[tuple[Arm, float]], quality: float, decay: float, narrowing: float) -> Iterator[float]:
     return ((length(arm, quality, decay, narrowing) / tokens - 1.0) ** 2 for arm, tokens in rows)
+
+
+def fitted_curve(best: float, decay: float, halves: Sequence[float]) -> tuple[float, float]:
+    """Return the first quality and the tokens to half of the way to `best` that fit `LEARNING_CURVE` best."""
+    arm = arm_named("chain-3")
+    seen = [(tokens, fitted_quality(((arm, kept),), decay, 1.0)) for tokens, kept in LEARNING_CURVE.items()]
+    found = []
+    for half in halves:
+        # quality = start (1 - share) + best share, so that the best start is a ratio of sums.
+        rows = [(half / (tokens + half), quality) for tokens, quality in seen]
+        start = sum(left * (quality - best * (1.0 - left)) for left, quality in rows) / sum(left**2 for left, _ in rows)
+        squares = sum((start * left + best * (1.0 - left) - quality) ** 2 for left, quality in rows)
+        found.append((squares, start, half))
+    _, start, half = min(found)
+    return start, half
