@@ -29,9 +29,10 @@ LEAST_REQUESTS: Final = 50
 """Minimum requests of a drafter under one policy for an estimate of its quality."""
 SCORE_REQUESTS: Final = 100.0
 """Weight of a held-out score, in requests."""
-START_REQUESTS: Final = 20.0
+START_REQUESTS: Final = 6.0
 """
-Weight of the base's `accept_start`, in requests: drafters that have learned much do not determine where they started.
+Weight of the base's `accept_start`, in requests: drafters that have learned much do not determine where they started,
+and its own interval is wide.
 """
 LEAST_DRAFTERS: Final = 3
 """Minimum number of published drafters for a learning curve."""

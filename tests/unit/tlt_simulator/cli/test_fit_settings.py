@@ -30,7 +30,7 @@ def test_a_run_is_predicted_with_the_keys_that_it_was_recorded_with(
 
 def test_what_a_fit_extrapolates_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fitted(recording().write(tmp_path), held_out=False)
-    assert "Extrapolated: drafters: the first draft is accepted with up to 0.88" in capsys.readouterr().out
+    assert "Extrapolated: drafters: the first draft is accepted with up to 0.9" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
