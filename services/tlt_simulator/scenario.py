@@ -87,11 +87,21 @@ class Scenario(Frozen):
     costs: CostModel
     suite: SuiteKeys = SuiteKeys()
     drafter_tokens: float = Field(0.0, ge=0)
-    """Training tokens of the run's initial drafter; 0 without one."""
+    """Training tokens of the run's initial drafter; 0 without one, unless it is public."""
+    public_drafter: bool = False
+    """Whether the run begins with a public drafter, which has not learned from this policy."""
     seed: int = 0
 
     @property
     def plain(self) -> "Scenario":
         """The same run without the suite, so that nothing is drafted or lent."""
         keys = self.suite.model_copy(update={"lending": False, "speculation": False})
+        return self.model_copy(update={"suite": keys})
+
+    @property
+    def without_ngrams(self) -> "Scenario":
+        """The same run with the suite, but without arms that find their drafts."""
+        engine = self.suite.engine
+        arms = tuple(arm.name for arm in EngineConfig(**dict(engine)).arms_on("cuda") if not arm.finds_drafts)
+        keys = self.suite.model_copy(update={"engine": engine.model_copy(update={"arms": arms})})
         return self.model_copy(update={"suite": keys})

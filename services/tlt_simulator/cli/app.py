@@ -21,8 +21,9 @@ calculated or assumed.
 \b
 Examples:
   tlt simulate --trace ./rollouts --card h100 --gpus 32 --gpus-per-worker 4 --model 32b
+               --drafter public
   tlt simulate --lengths lognormal:median=5000,p99=30000,cap=32768 --card h200 --gpus 8
-               --model 7b --html page.html
+               --model 7b --drafter none --html page.html
   tlt simulate --case bytedance-32b --json result.json
   tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4
   tlt simulate fit ./journal --save costs.json
@@ -45,7 +46,8 @@ def _simulate(
         bool, typer.Option("--numbers", help="List every number that the simulation uses, with its source.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Simulate the run alone: no intervals, no sensitivity, nothing to set.")
+        bool,
+        typer.Option("--quick", help="Simulate the run alone, with a rough interval: no sensitivity, nothing to set."),
     ] = False,
     sample: Annotated[
         int | None,

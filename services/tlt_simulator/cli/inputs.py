@@ -125,11 +125,12 @@ class Inputs:
             "train drafters meanwhile. Default: colocated.",
         ),
     ] = None
-    drafter_tokens: Annotated[
-        float | None,
+    drafter: Annotated[
+        str | None,
         typer.Option(
-            metavar="TOKENS",
-            help="Training tokens of the run's initial drafter. Default: 0, which stands for no drafter.",
+            metavar="none|public|trained=TOKENS",
+            help="The drafter that the run begins with: none; a public EAGLE drafter; or one that was made for this "
+            "policy and has learned from this many of its tokens. Required; --case has its own.",
         ),
     ] = None
     settings: Annotated[

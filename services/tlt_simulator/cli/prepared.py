@@ -21,7 +21,7 @@ from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import parsed_lengths
 from tlt_worker.engine_config import EngineConfig
 
-OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
+OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter"})
 """Options that go together with --case, which has all others itself."""
 NEEDS = {
     "--row": "--case",
@@ -31,6 +31,7 @@ NEEDS = {
     "--prompts": "--lengths",
 }
 """Options that require another option."""
+DRAFTERS = "public, none, or trained=TOKENS, the tokens of this policy that it learned from"
 LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
 SLOTS = 256
 SHARE, SHARE_LOW, SHARE_HIGH = 0.85, 0.7, 0.95
@@ -166,10 +167,21 @@ def _check_numbers(inputs: Inputs) -> None:
         raise ConfigError(
             f"--rollout-share is {inputs.rollout_share:g}; accepted: above 0, at most 1", field="rollout_share"
         )
-    if inputs.drafter_tokens is not None and inputs.drafter_tokens < 0:
-        raise ConfigError(
-            f"--drafter-tokens is {inputs.drafter_tokens:g}; accepted: at least 0", field="drafter_tokens"
-        )
+    if inputs.drafter is None and inputs.case is None:
+        raise ConfigError(f"--drafter is required; accepted: {DRAFTERS}", field="drafter")
+    _drafter(inputs)
+
+
+def _drafter(inputs: Inputs) -> dict[str, float | bool]:
+    """Return the fields of a scenario for the drafter that it begins with."""
+    match (inputs.drafter or "").partition("="):
+        case ("", "", ""):
+            return {}
+        case ("none" | "public" as kind, "", ""):
+            return {"drafter_tokens": 0.0, "public_drafter": kind == "public"}
+        case ("trained", "=", tokens) if tokens.replace("_", "").isdecimal() and int(tokens) > 0:
+            return {"drafter_tokens": float(int(tokens)), "public_drafter": False}
+    raise ConfigError(f"--drafter is {inputs.drafter!r}; accepted: {DRAFTERS}", field="drafter")
 
 
 def _trace(inputs: Inputs) -> RunTrace:
@@ -225,9 +237,7 @@ def _named(inputs: Inputs, name: str) -> str:
 
 
 def _with_drafter(scenario: Scenario, inputs: Inputs) -> Scenario:
-    if inputs.drafter_tokens is None:
-        return scenario
-    return scenario.model_copy(update={"drafter_tokens": inputs.drafter_tokens})
+    return scenario.model_copy(update=_drafter(inputs))
 
 
 def _with_learning(scenario: Scenario, trace: RunTrace, inputs: Inputs) -> Scenario:

@@ -1,5 +1,7 @@
 """Simulates both sides and analyzes the result."""
 
+from dataclasses import replace
+
 from tlt_simulator.cli.prepared import PreparedRun
 from tlt_simulator.cli.progress import Phases
 from tlt_simulator.fit.extrapolation import extrapolations
@@ -7,6 +9,9 @@ from tlt_simulator.report import interval, sensitivity, what_to_set
 from tlt_simulator.report.findings import Findings, PublishedRow, measured_time
 from tlt_simulator.report.sample import sample_size, sampled
 from tlt_simulator.run import compare
+
+QUICK_STEPS, QUICK_DRAWS = 2, 12
+"""Steps and draws from which a quick simulation estimates its interval."""
 
 
 def simulated(found: PreparedRun, begin: Phases, *, quick: bool, sample: int | None, processes: int) -> Findings:
@@ -16,13 +21,13 @@ def simulated(found: PreparedRun, begin: Phases, *, quick: bool, sample: int | N
     Args:
         found: The run to simulate.
         begin: Called with each phase.
-        quick: Whether to simulate the run only, without analysis.
+        quick: Whether to leave out sensitivity and what to set, and to estimate the uncertainty roughly.
         sample: Number of steps on which variants are simulated; None for as many as are affordable.
         processes: Number of concurrent simulations.
     """
     scenario, trace = found.scenario, found.trace
     notes = (*found.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace)))
-    comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
+    comparison = compare(trace, scenario, ngrams_apart=True, progress=begin("run", len(trace.steps)))
     published = tuple[PublishedRow, ...]()
     if found.row is not None:
         what = f"{found.row.label} ({found.row.measure.value})"
@@ -36,7 +41,10 @@ def simulated(found: PreparedRun, begin: Phases, *, quick: bool, sample: int | N
         notes=notes,
     )
     if quick:
-        return findings
+        few = sampled(trace, QUICK_STEPS)
+        told = begin("interval", QUICK_DRAWS + 1)
+        ends = interval.interval(comparison, trace, few, processes=processes, draws=QUICK_DRAWS, progress=told)
+        return replace(findings, interval=ends)
     varied = sensitivity.count(scenario, trace.cap)
     size = sample or sample_size(comparison, varied + interval.DRAWS + what_to_set.count())
     steps = sampled(trace, size)

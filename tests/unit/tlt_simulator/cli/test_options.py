@@ -16,7 +16,7 @@ from tlt_simulator.costs.figure import Source
 from tlt_simulator.costs.roofline import calculated
 
 LENGTHS = "lognormal:median=60,p99=300,cap=512"
-SMALL = ["--lengths", LENGTHS, "--prompts", "4", "--group", "2", "--steps", "2", "--gpus", "2"]
+SMALL = ["--lengths", LENGTHS, "--prompts", "4", "--group", "2", "--steps", "2", "--gpus", "2", "--drafter", "public"]
 MACHINE = ["--card", "h100", "--model", "7b"]
 
 
@@ -37,9 +37,9 @@ def run(*arguments: str) -> Result:
         (["--lengths", LENGTHS, "--form", "verl"], "--form: only with --trace"),
         (["--lengths", LENGTHS, "--row", "7b"], "--row: only with --case"),
         (["--trace", "missing.jsonl", "--prompts", "4"], "--prompts: only with --lengths"),
-        (["--trace", "missing.jsonl"], "missing.jsonl"),
-        (["--lengths", LENGTHS], "--gpus is required"),
-        (["--lengths", "normal:median=1"], "'normal' is not a distribution"),
+        (["--trace", "missing.jsonl", "--drafter", "none"], "missing.jsonl"),
+        (["--lengths", LENGTHS, "--drafter", "none"], "--gpus is required"),
+        (["--lengths", "normal:median=1", "--drafter", "none"], "'normal' is not a distribution"),
         ([*SMALL], "--card is required; accepted: --costs and --kv-room instead"),
         ([*SMALL, "--card", "h100"], "--model is required"),
         ([*SMALL, "--card", "v100", "--model", "7b"], "--card is 'v100'; accepted: a100-80"),
@@ -49,7 +49,10 @@ def run(*arguments: str) -> Result:
         ([*SMALL, *MACHINE, "--learn-s", "-1"], "--learn-s is -1; accepted: at least 0"),
         ([*SMALL, *MACHINE, "--rollout-share", "0"], "--rollout-share is 0; accepted: above 0"),
         ([*SMALL, *MACHINE, "--rollout-share", "0.5", "--learn-s", "3"], "--learn-s and --rollout-share"),
-        ([*SMALL, *MACHINE, "--drafter-tokens", "-1"], "--drafter-tokens is -1"),
+        ([*SMALL[:-2], *MACHINE], "--drafter is required; accepted: public, none, or trained=TOKENS"),
+        ([*SMALL, *MACHINE, "--drafter", "trained"], "--drafter is 'trained'; accepted: public, none"),
+        ([*SMALL, *MACHINE, "--drafter", "trained=0"], "--drafter is 'trained=0'; accepted: public, none"),
+        ([*SMALL, *MACHINE, "--drafter", "eagle"], "--drafter is 'eagle'; accepted: public, none"),
         ([*SMALL, *MACHINE, "--set", "spot.max_trainer=1"], "--set spot.max_trainer: unknown key; accepted: lending"),
         ([*SMALL, *MACHINE, "--set", "spot.max_trainers"], "--set spot.max_trainers: accepted: KEY=VALUE"),
         ([*SMALL, *MACHINE, "--json", "missing/result.json"], "--json missing/result.json: missing does not exist"),
@@ -96,6 +99,7 @@ def given(**values: Any) -> Inputs:
         "gpus": 2,
         "card": "h100",
         "model": "7b",
+        "drafter": "public",
     }
     return Inputs(**usual | values)
 
@@ -108,6 +112,14 @@ def test_options_come_to_a_scenario() -> None:
     assert not found.scenario.trainer.colocated
     assert found.scenario.trainer.learn_s.value == 7.0
     assert found.trace.responses == 16
+
+
+@pytest.mark.parametrize(
+    ("drafter", "tokens", "public"), [("none", 0.0, False), ("public", 0.0, True), ("trained=1_000_000", 1e6, False)]
+)
+def test_a_run_begins_with_the_drafter_that_is_named(drafter: str, tokens: float, public: bool) -> None:
+    found = prepared(given(drafter=drafter, learn_s=1.0)).scenario
+    assert (found.drafter_tokens, found.public_drafter) == (tokens, public)
 
 
 def test_a_share_of_the_step_is_assumed_if_nothing_says_it() -> None:

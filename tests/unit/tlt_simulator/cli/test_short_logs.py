@@ -9,7 +9,7 @@ from tlt_simulator.cli.prepared import prepared
 
 def test_arms_that_do_not_fit_a_logs_context_are_left_out(tmp_path: Path) -> None:
     rows = [{"step": 1, "prompt": 1, "tokens": tokens, "prompt_tokens": 13} for tokens in (5, 7)]
-    inputs = Inputs(trace=json_lines(tmp_path / "log.jsonl", *rows), card="h100", gpus=1, model="7b")
+    inputs = Inputs(trace=json_lines(tmp_path / "log.jsonl", *rows), card="h100", gpus=1, model="7b", drafter="none")
     run = prepared(inputs)
     assert run.scenario.suite.engine.arms is not None
     assert "tree-4x4-16" in run.scenario.suite.engine.arms
@@ -19,5 +19,7 @@ def test_arms_that_do_not_fit_a_logs_context_are_left_out(tmp_path: Path) -> Non
 
 def test_all_arms_fit_a_log_of_usual_length(tmp_path: Path) -> None:
     rows = [{"step": 1, "prompt": 1, "tokens": tokens, "prompt_tokens": 13} for tokens in (500, 700)]
-    run = prepared(Inputs(trace=json_lines(tmp_path / "log.jsonl", *rows), card="h100", gpus=1, model="7b"))
+    run = prepared(
+        Inputs(trace=json_lines(tmp_path / "log.jsonl", *rows), card="h100", gpus=1, model="7b", drafter="none")
+    )
     assert run.scenario.suite.engine.arms is None
