@@ -99,6 +99,8 @@ class Comparison:
     """Source of the trace."""
     without: SimulatedRun
     with_suite: SimulatedRun
+    no_ngrams: SimulatedRun | None = None
+    """With the suite, but without n-grams; None if it was not simulated."""
     notes: tuple[str, ...] = field(default=())
 
     @property

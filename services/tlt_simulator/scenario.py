@@ -94,7 +94,9 @@ class Scenario(Frozen):
     costs: CostModel
     suite: SuiteKeys = SuiteKeys()
     drafter_tokens: float = Field(0.0, ge=0)
-    """Training tokens of the run's initial drafter; 0 without one."""
+    """Training tokens of the run's initial drafter; 0 without one, unless it is public."""
+    public_drafter: bool = False
+    """Whether the run begins with a public drafter, which has not learned from this policy."""
     seed: int = 0
     memory: WorkerMemory | None = None
     """The plan by which `fleet` has room for requests and arms; null if nothing was planned."""
@@ -141,3 +143,11 @@ class Scenario(Frozen):
         memory = worker_memory(card, model, engine, kv_room=kv_room)
         rooms = {"kv_room": memory.kv_room, "plain_kv_room": memory.plain_kv_room}
         return self.model_copy(update={"fleet": self.fleet.model_copy(update=rooms), "memory": memory})
+
+    @property
+    def without_ngrams(self) -> "Scenario":
+        """The same run with the suite, but without arms that find their drafts."""
+        arms = tuple(arm.name for arm in self.arms if not arm.finds_drafts) or (OFF.name,)
+        keys = self.suite.model_copy(update={"engine": self.suite.engine.model_copy(update={"arms": arms})})
+        memory = None if self.memory is None else self.memory.model_copy(update={"arms": arms})
+        return self.model_copy(update={"suite": keys, "memory": memory})

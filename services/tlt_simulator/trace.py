@@ -75,3 +75,8 @@ class RunTrace:
     def longest_context(self) -> int:
         """Maximum tokens of a prompt and its response together."""
         return self.cap + max((sample.prompt_tokens for step in self.steps for sample in step.samples), default=0)
+
+    @property
+    def learning_s(self) -> tuple[float, ...]:
+        """Times between the last response of a step and the next step, as far as they are known."""
+        return tuple(step.learning_s for step in self.steps if step.learning_s is not None)

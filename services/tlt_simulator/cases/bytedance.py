@@ -34,6 +34,11 @@ SLOWED = (
     "prefill_token_s",
     "draft_fixed_s",
     "draft_token_s",
+    "draft_round_s",
+    "draft_request_s",
+    "draft_kv_token_s",
+    "ngram_round_s",
+    "ngram_request_s",
 )
 """Costs that are slower by the factor."""
 FITS = 3

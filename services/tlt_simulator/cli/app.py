@@ -18,8 +18,9 @@ calculated or assumed.
 \b
 Examples:
   tlt simulate --trace ./rollouts --card h100 --gpus 32 --gpus-per-worker 4 --model 32b
+               --drafter public
   tlt simulate --lengths lognormal:median=5000,p99=30000,cap=32768 --card h200 --gpus 8
-               --model 7b --html page.html
+               --model 7b --drafter none --html page.html
   tlt simulate --case bytedance-32b --json result.json
   tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4
   tlt simulate fit ./journal --save costs.json
@@ -39,7 +40,8 @@ def _simulate(
         bool, typer.Option("--numbers", help="List every number that the simulation uses, with its source.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Simulate the run alone: no intervals, no sensitivity, nothing to set.")
+        bool,
+        typer.Option("--quick", help="Simulate the run alone, with a rough interval: no sensitivity, nothing to set."),
     ] = False,
     sample: Annotated[
         int | None,
@@ -158,10 +160,24 @@ def fit(
 
 def cases(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Describe this one. Default: list all.")] = "",
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Print instead how well rounds are calculated: every published speedup that no cost was fitted to, "
+            "the errors, and how many are within their intervals.",
+        ),
+    ] = False,
 ) -> None:
     """List the published runs that can be simulated, or describe one: its published facts and the assumptions."""
+    from tlt_common.errors import ConfigError
     from tlt_simulator.cases import CASES, case
 
+    if held_out:
+        if name:
+            raise ConfigError(f"--held-out and {name!r}: accepted: one of them", field="held_out")
+        _held_out()
+        return
     if not name:
         for known in CASES:
             print(known)
@@ -172,6 +188,23 @@ def cases(
         print(f"  {row.label}: {row.published:g} published ({row.measure.value})")
     for note in found.notes:
         print(f"  {note}")
+
+
+def _held_out() -> None:
+    from tlt_simulator.costs.compared import Measured, compared, errors_of
+
+    rows = compared()
+    shown = [row for row in rows if row.measured is Measured.HELD_OUT]
+    width = max(len(row.what) for row in shown)
+    print(f"{Measured.HELD_OUT.value:{width}}  published  calculated  90 % interval   error")
+    for row in shown:
+        ends = f"{row.interval.low:.2f} to {row.interval.high:.2f}" if row.interval else ""
+        print(f"{row.what:{width}}  {row.published:9.2f}  {row.calculated:10.2f}  {ends:>13}  {row.error:+6.1%}")
+    print()
+    for measured in Measured:
+        errors = errors_of([row for row in rows if row.measured is measured])
+        within = "" if errors.coverage is None else f", {errors.coverage:.0%} within their intervals"
+        print(f"{measured.value}: {errors.rows}; error: mean {errors.mean:.1%}, worst {errors.worst:.1%}{within}")
 
 
 app.callback(invoke_without_command=True, help=HELP)(takes_inputs(_simulate))

@@ -25,6 +25,8 @@ from tlt_simulator.result import Comparison
 from tlt_simulator.run import compare
 from tlt_simulator.sweep.outcomes import cores
 
+QUICK_STEPS, QUICK_DRAWS = 2, 12
+"""Steps and draws from which a quick simulation estimates its interval."""
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
 
@@ -65,8 +67,9 @@ def simulate(
         findings = _simulated(runs[0], begin)
     if is_shown:
         show(table(findings, numbers=numbers))
-    if not quick:
-        findings = _analyzed(findings, runs[0], sample=sample, processes=processes or cores(), is_shown=is_shown)
+    findings = _analyzed(
+        findings, runs[0], quick=quick, sample=sample, processes=processes or cores(), is_shown=is_shown
+    )
     if html is not None:
         write_page(findings, html)
     if json_to:
@@ -81,7 +84,7 @@ def simulate(
 def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     """Simulate both sides."""
     scenario, trace = run.scenario, run.trace
-    comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
+    comparison = compare(trace, scenario, ngrams_apart=True, progress=begin("run", len(trace.steps)))
     unplaced = () if scenario.memory is None else scenario.memory.warnings
     return Findings(
         comparison=comparison,
@@ -93,11 +96,13 @@ def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     )
 
 
-def _analyzed(findings: Findings, run: PreparedRun, *, sample: int | None, processes: int, is_shown: bool) -> Findings:
+def _analyzed(
+    findings: Findings, run: PreparedRun, *, quick: bool, sample: int | None, processes: int, is_shown: bool
+) -> Findings:
     """Return the findings with their analysis, and show each part as soon as it is known. An interruption ends it."""
-    missing = ["interval", "sensitivity", "what to set"]
+    missing = ["interval"] if quick else ["interval", "sensitivity", "what to set"]
     try:
-        for found in _parts(findings.comparison, run, sample=sample, processes=processes):
+        for found in _parts(findings.comparison, run, quick=quick, sample=sample, processes=processes):
             findings = replace(findings, **found)
             del missing[0]
             if is_shown:
@@ -107,15 +112,21 @@ def _analyzed(findings: Findings, run: PreparedRun, *, sample: int | None, proce
     return findings
 
 
-def _parts(comparison: Comparison, run: PreparedRun, *, sample: int | None, processes: int) -> Iterator[dict[str, Any]]:
+def _parts(
+    comparison: Comparison, run: PreparedRun, *, quick: bool, sample: int | None, processes: int
+) -> Iterator[dict[str, Any]]:
     """Simulate variants on a sample of the steps; yield the interval, the sensitivity and what to set, by field."""
     scenario, trace = run.scenario, run.trace
     varied, tried = sensitivity.count(scenario, trace.cap), what_to_set.count()
-    steps = sampled(trace, sample or sample_size(comparison, varied + interval.DRAWS + tried))
+    draws = QUICK_DRAWS if quick else interval.DRAWS
+    size = QUICK_STEPS if quick else sample or sample_size(comparison, varied + draws + tried)
+    steps = sampled(trace, size)
     with phases() as begin:
-        told = begin("interval", interval.DRAWS + 1)
-        uncertain = interval.interval(comparison, trace, steps, processes=processes, progress=told)
+        told = begin("interval", draws + 1)
+        uncertain = interval.interval(comparison, trace, steps, processes=processes, draws=draws, progress=told)
     yield {"interval": uncertain}
+    if quick:
+        return
     with phases() as begin:
         told = begin("sensitivity", varied)
         swings = sensitivity.sensitivity(scenario, trace, steps, processes=processes, progress=told)

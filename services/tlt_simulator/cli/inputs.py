@@ -12,8 +12,9 @@ import typer
 from tlt_common.errors import ConfigError
 from tlt_common.journal.files import files_in
 
-OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
+OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter"})
 """Options that go together with --case, which has all others itself."""
+DRAFTERS = "public, none, or trained=TOKENS, the tokens of this policy that it learned from"
 OF_MACHINES = frozenset({"--card", "--model", "--gpus", "--costs"})
 """Options that name machines other than those of a journal."""
 OF_A_JOURNAL = frozenset({"--trace", "--form", "--steps", "--set", "--seed"})
@@ -146,11 +147,12 @@ class Inputs:
             "it. Default: separate.",
         ),
     ] = None
-    drafter_tokens: Annotated[
-        float | None,
+    drafter: Annotated[
+        str | None,
         typer.Option(
-            metavar="TOKENS",
-            help="Training tokens of the run's initial drafter. Default: 0, which stands for no drafter.",
+            metavar="none|public|trained=TOKENS",
+            help="The drafter that the run begins with: none; a public EAGLE drafter; or one that was made for this "
+            "policy and has learned from this many of its tokens. Required; --case has its own.",
         ),
     ] = None
     settings: Annotated[
@@ -256,10 +258,8 @@ def _check_numbers(inputs: Inputs) -> None:
         raise ConfigError(
             f"--rollout-share is {inputs.rollout_share:g}; accepted: above 0, at most 1", field="rollout_share"
         )
-    if inputs.drafter_tokens is not None and inputs.drafter_tokens < 0:
-        raise ConfigError(
-            f"--drafter-tokens is {inputs.drafter_tokens:g}; accepted: at least 0", field="drafter_tokens"
-        )
+    if inputs.drafter is None and inputs.case is None and not inputs.brings_machines:
+        raise ConfigError(f"--drafter is required; accepted: {DRAFTERS}", field="drafter")
 
 
 def _check_machines(inputs: Inputs) -> None:

@@ -1,11 +1,12 @@
 """From options to runs: reads the log, describes the machines, sets keys, and finds how long the RL trainer learns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases import CaseRow, PublishedCase, case
-from tlt_simulator.cli.inputs import Inputs
+from tlt_simulator.cli.inputs import DRAFTERS, Inputs
 from tlt_simulator.cli.progress import counting
 from tlt_simulator.costs import calibrate, files
 from tlt_simulator.costs.figure import CostFigure, Source
@@ -52,13 +53,14 @@ def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
     Raises:
         ConfigError: A value is not accepted, a trace or a file is invalid, or the model does not fit.
     """
+    drafter = _first_drafter(inputs)
     if inputs.case is not None:
         found = case(inputs.case)
-        return tuple(_of_case(inputs, found, row) for row in _rows(inputs, found))
-    if inputs.brings_machines:
+        return tuple(_of_case(inputs, found, row, drafter) for row in _rows(inputs, found))
+    if inputs.gpus is None:  # as has been checked, the log is a journal
         return (_recorded(inputs),)
     trace = _trace(inputs)
-    scenario, settings = _described(inputs), parted(inputs.settings or ())
+    scenario, settings = _described(inputs, drafter), parted(inputs.settings or ())
     scenario = changed(scenario, settings)
     if inputs.card is not None and inputs.model is not None:
         scenario = scenario.planned(inputs.card, inputs.model, trace.longest_context, kv_room=inputs.kv_room)
@@ -66,6 +68,18 @@ def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
         scenario = _with_learning(scenario, trace, inputs)
     notes = (COLOCATED, *trace.notes) if scenario.trainer.colocated else trace.notes
     return (PreparedRun(scenario=scenario, trace=trace, notes=notes),)
+
+
+def _first_drafter(inputs: Inputs) -> dict[str, float | bool]:
+    """Return the fields of a scenario for the drafter that it begins with; none if no option names it."""
+    match (inputs.drafter or "").partition("="):
+        case ("", "", ""):
+            return {}
+        case ("none" | "public" as kind, "", ""):
+            return {"drafter_tokens": 0.0, "public_drafter": kind == "public"}
+        case ("trained", "=", tokens) if tokens.replace("_", "").isdecimal() and int(tokens) > 0:
+            return {"drafter_tokens": float(int(tokens)), "public_drafter": False}
+    raise ConfigError(f"--drafter is {inputs.drafter!r}; accepted: {DRAFTERS}", field="drafter")
 
 
 def _recorded(inputs: Inputs) -> PreparedRun:
@@ -83,11 +97,9 @@ def _recorded(inputs: Inputs) -> PreparedRun:
     )
 
 
-def _of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
+def _of_case(inputs: Inputs, found: PublishedCase, row: CaseRow, drafter: Mapping[str, float | bool]) -> PreparedRun:
     """Return a row of a case, changed by options."""
-    named: dict[str, object] = {"name": f"{found.name}, {row.label}", "seed": inputs.seed}
-    if inputs.drafter_tokens is not None:
-        named["drafter_tokens"] = inputs.drafter_tokens
+    named: dict[str, object] = {"name": f"{found.name}, {row.label}", "seed": inputs.seed, **drafter}
     scenario = replace(row, scenario=row.scenario.model_copy(update=named)).prepared()
     trace = row.trace(row.steps if inputs.steps is None else inputs.steps)
     return PreparedRun(
@@ -132,7 +144,7 @@ def _first(inputs: Inputs, found: RunTrace) -> RunTrace:
     return replace(found, steps=found.steps[: inputs.steps], notes=(*found.notes, note))
 
 
-def _described(inputs: Inputs) -> Scenario:
+def _described(inputs: Inputs, drafter: Mapping[str, float | bool]) -> Scenario:
     """Return the machines and the policy, before keys are set and memory is planned."""
     assert inputs.gpus is not None  # noqa: S101 - checked
     each = inputs.gpus_per_worker or 1
@@ -152,17 +164,15 @@ def _described(inputs: Inputs) -> Scenario:
         ),
         trainer=RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is True),
         costs=costs,
-        drafter_tokens=inputs.drafter_tokens or 0.0,
         seed=inputs.seed,
-    )
+    ).model_copy(update=dict(drafter))
 
 
 def _with_learning(scenario: Scenario, trace: RunTrace, inputs: Inputs) -> Scenario:
     """Return a scenario with the learning time: from an option, otherwise from the trace, otherwise assumed."""
-    measured = [step.learning_s for step in trace.steps if step.learning_s is not None]
     if inputs.learn_s is not None:
         learn_s = CostFigure(value=inputs.learn_s, source=Source.MEASURED, of="--learn-s")
-    elif inputs.rollout_share is None and measured:
+    elif inputs.rollout_share is None and (measured := trace.learning_s):
         seconds = max(0.0, median(measured) - scenario.costs.update_s.value)
         of = f"steps of the trace without their rollouts, median of {len(measured)}, less an update"
         learn_s = CostFigure(value=seconds, source=Source.MEASURED, of=of)

@@ -25,8 +25,10 @@ PARTS: Final = (
     ("round_read_s", "expert_read_s"),
     ("round_token_s",),
     ("kv_token_s",),
-    ("draft_fixed_s",),
+    ("draft_fixed_s", "draft_kv_token_s"),
     ("draft_token_s",),
+    ("draft_round_s", "draft_request_s"),
+    ("ngram_round_s", "ngram_request_s"),
 )
 """Numbers that share a factor."""
 
@@ -82,16 +84,17 @@ def _factors(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> tuple
 def _parts(costs: CostModel, one: MeasuredRound) -> tuple[float, ...]:
     """Return the calculated seconds of each part of a round."""
     rows = one.batch * one.arm.draft_tokens
-    read_s, computed_s = costs.read_s(rows), costs.round_token_s.value * rows
     passes = (1 if one.arm.is_block else one.arm.steps) if one.arm.needs_drafter else 0
     return (
         costs.round_fixed_s.value,
         costs.round_request_s.value * one.batch,
-        read_s if read_s >= computed_s else 0.0,
-        computed_s if computed_s > read_s else 0.0,
+        costs.read_s(rows),
+        costs.round_token_s.value * rows,
         costs.kv_token_s.value * one.kv_tokens,
-        costs.draft_fixed_s.value * passes,
+        (costs.draft_fixed_s.value + costs.draft_kv_token_s.value * one.kv_tokens) * passes,
         costs.draft_token_s.value * passes * max(0.0, one.batch * one.arm.topk - 1.0),
+        (costs.draft_round_s.value + costs.draft_request_s.value * one.batch) * bool(passes),
+        (costs.ngram_round_s.value + costs.ngram_request_s.value * one.batch) * one.arm.finds_drafts,
     )
 
 

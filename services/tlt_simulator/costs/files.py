@@ -1,4 +1,4 @@
-"""Cost models in files: JSON objects with the format `tlt-costs/1`."""
+"""Cost models in files: JSON objects with the format `tlt-costs/2`."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs.model import CostModel
 
-FORMAT: Final = "tlt-costs/1"
+FORMAT: Final = "tlt-costs/2"
 
 
 def save(costs: CostModel, path: Path) -> None:

@@ -1,22 +1,29 @@
 """
 The cost model: durations of everything in a simulated run. Pure.
 
-A round takes `round_fixed_s` and `round_request_s` for each request, plus the longer of reading the weights and
-`round_token_s` for each verified token, plus `kv_token_s` for each token in the KV cache. Weights are read in
-`round_read_s`, and experts in `expert_read_s` times the share of them that at least one token chooses. Drafting adds,
-for each pass of the drafter, `draft_fixed_s` and `draft_token_s` for each token that it drafts. The drafter's quality
-is the acceptance probability of the first draft; each further draft has `accept_decay` times that of the previous one.
+A round takes `round_fixed_s`, `round_request_s` for each request and `round_token_s` for each verified token, the time
+to read the weights, and `kv_token_s` for each token in the KV cache. Weights are read in `round_read_s`, and experts in
+`expert_read_s` times the share of them that at least one token chooses. Reading and computing add up: published rounds
+get longer with every row, at one request already (`published.speculation`).
 
-A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
-`accept_best`; each update of the weights since then reduces that probability by `ageing`.
+A round that drafts adds `draft_round_s`, `draft_request_s` for each request and, for each pass of the drafter,
+`draft_fixed_s`, `draft_token_s` for each further token that it drafts and `draft_kv_token_s` for each token in the KV
+cache; one with n-grams adds `ngram_round_s`, and `ngram_request_s` for each request. The drafter's quality is the
+acceptance probability of its first draft; `acceptance` says what follows from it for chains and trees.
+
+A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start`, or, if it
+was a public one before, from `accept_public`, to `accept_best`; each update of the weights since then reduces that
+probability by `ageing`.
 """
 
 import math
 from collections.abc import Iterator
 
 from tlt_common.config.base import Frozen
-from tlt_common.domain.arm import Arm
+from tlt_common.domain.arm import OFF, Arm
 from tlt_coordinator.lending.worth import LASTING_PASSES, TOGETHER
+from tlt_simulator.costs import learning
+from tlt_simulator.costs.acceptance import chain_chances, tree_chances
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
 
@@ -42,11 +49,11 @@ class CostModel(Frozen):
     """Each additional request in a drafter pass."""
     prefill_token_s: CostFigure
     accept_start: CostFigure
-    """Acceptance probability of the first draft of the first published drafter, which has hardly learned."""
+    """Acceptance probability of the first draft of a drafter that was made anew and has hardly learned."""
     accept_best: CostFigure
     """Acceptance probability of the first draft of a fully trained drafter."""
     accept_decay: CostFigure
-    """Factor on the acceptance probability from one position of a draft to the next."""
+    """The draft at place n of a path is accepted with the first one's probability to the power of this to the -n."""
     ngram_accept: CostFigure
     """Acceptance probability of the first n-gram draft, for a prompt with several samples."""
     learn_tokens_s: CostFigure
@@ -67,6 +74,22 @@ class CostModel(Frozen):
     """Data to which it was fitted; null if it was not fitted."""
     round_request_s: CostFigure = NOTHING
     """Sampling and scheduling of each request of a round."""
+    draft_round_s: CostFigure = NOTHING
+    """What a round with a drafter takes besides its passes: inputs, verification of drafts, catching up."""
+    draft_request_s: CostFigure = NOTHING
+    """The same for each of its requests."""
+    draft_kv_token_s: CostFigure = NOTHING
+    """Reading one token of the drafter's KV cache in a pass."""
+    accept_public: CostFigure = learning.ACCEPT_PUBLIC
+    """Acceptance probability of the first draft of a public drafter, before it learns from this policy."""
+    ngram_alone_accept: CostFigure = learning.NGRAM_ALONE_ACCEPT
+    """`ngram_accept` for prompts with one sample."""
+    ngram_next_accept: CostFigure = learning.NGRAM_NEXT_ACCEPT
+    """Acceptance probability of each further n-gram draft if those before were: a match that begins well goes on."""
+    ngram_round_s: CostFigure = NOTHING
+    """What a round with n-grams takes besides its rows."""
+    ngram_request_s: CostFigure = NOTHING
+    """Looking up the n-grams of a request."""
     expert_read_s: CostFigure = NOTHING
     """Reading all routed experts."""
     expert_share: CostFigure = NOTHING
@@ -87,33 +110,41 @@ class CostModel(Frozen):
     )
     """Passes over the same states after which another pass teaches 1/e of the first; 0 makes all passes equal."""
     tree_narrowing: CostFigure = CostFigure(
-        value=0.66, low=0.4, high=0.9, source=Source.ASSUMED, of="top-1 and top-4 hit rates of EAGLE drafters"
+        value=0.55,
+        low=0.35,
+        high=0.7,
+        source=Source.PUBLISHED,
+        of="12 trees of four drafters (published.accept_lengths)",
     )
-    """Power of the branches of a tree with which the chance falls that none of them is accepted."""
+    """Power of the number of branches in the exponent of the probability that none of them is accepted."""
 
     @property
     def plain_s(self) -> float:
         """Seconds of a round of one request without drafts and with an empty KV cache."""
-        return self.round_fixed_s.value + max(self.round_read_s.value, self.round_token_s.value)
+        return self.round_s(OFF, 1, 0.0)
 
     def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
         """Return the duration of a round with so many requests, which have so many tokens in the KV cache together."""
         rows = batch * arm.draft_tokens
-        verified_s = max(self.read_s(rows), self.round_token_s.value * rows)
         launched_s = self.round_fixed_s.value + self.round_request_s.value * batch
-        return launched_s + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch)
+        verified_s = self.read_s(rows) + self.round_token_s.value * rows
+        return launched_s + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch, kv_tokens)
 
     def read_s(self, rows: float) -> float:
         """Return the duration of reading the weights that so many tokens need, if they choose experts evenly."""
         chosen = 1.0 - math.pow(1.0 - self.expert_share.value, rows)
         return self.round_read_s.value + self.expert_read_s.value * chosen
 
-    def drafting_s(self, arm: Arm, batch: float) -> float:
-        """Return the duration of all passes of the drafter in a round; 0 for arms that need none."""
+    def drafting_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
+        """Return what a round takes longer for drafting, besides its rows."""
+        if arm.finds_drafts:
+            return self.ngram_round_s.value + self.ngram_request_s.value * batch
         if not arm.needs_drafter:
             return 0.0
+        drafted_s = self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0)
+        pass_s = self.draft_fixed_s.value + drafted_s + self.draft_kv_token_s.value * kv_tokens
         passes = 1 if arm.is_block else arm.steps
-        return passes * (self.draft_fixed_s.value + self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0))
+        return self.draft_round_s.value + self.draft_request_s.value * batch + passes * pass_s
 
     def accepted(self, arm: Arm, quality: float) -> float:
         """Return the mean number of drafts that a round of an arm gets accepted, with a drafter of this quality."""
@@ -125,21 +156,29 @@ class CostModel(Frozen):
 
     def chances(self, arm: Arm, quality: float) -> tuple[float, ...]:
         """Return, for each position of a path of drafts, the probability that it is accepted if those before were."""
-        first, decay = self._first(arm, quality), self.accept_decay.value
-        return tuple(first * float(decay**place) for place in range(min(arm.steps, arm.drafted_tokens)))
-
-    def _first(self, arm: Arm, quality: float) -> float:
+        drafts = min(arm.steps, arm.drafted_tokens)
         if arm.finds_drafts:
-            return self.ngram_accept.value
-        if arm.topk == 1:
-            return quality
-        width = max(1.0, min(arm.topk, arm.drafted_tokens / arm.steps))
-        return 1.0 - (1.0 - quality) * float(width**-self.tree_narrowing.value)
+            return (self.ngram_accept.value, *[self.ngram_next_accept.value] * (drafts - 1))
+        if arm.topk > 1:
+            return tree_chances(arm, quality, self.accept_decay.value, self.tree_narrowing.value)
+        return chain_chances(quality, self.accept_decay.value, drafts)
 
-    def quality(self, learned_tokens: float, updates: float) -> float:
-        """Return the probability that the first draft of a drafter is accepted, as many updates after it learned."""
+    def of_groups(self, *, siblings: bool) -> "CostModel":
+        """Return this model for prompts with several samples, or with one."""
+        return self if siblings else self.model_copy(update={"ngram_accept": self.ngram_alone_accept})
+
+    def quality(self, learned_tokens: float, updates: float, *, public: bool = False) -> float:
+        """
+        Return the probability that the first draft of a drafter is accepted.
+
+        Args:
+            learned_tokens: Tokens that it learned from, of this policy.
+            updates: Updates of the weights since then.
+            public: Whether it was a public drafter before, rather than made anew.
+        """
         share = learned_tokens / (learned_tokens + self.learn_half_tokens.value)
-        best, start = self.accept_best.value, self.accept_start.value
+        start = (self.accept_public if public else self.accept_start).value
+        best = max(start, self.accept_best.value)
         return min(1.0, max(0.0, start + (best - start) * share - self.ageing.value * updates))
 
     def figures(self) -> Iterator[tuple[str, CostFigure]]:

@@ -2,7 +2,7 @@
 Acceptance and learning of drafters, fitted to a journal. Pure.
 
 The accepted tokens of an arm's rounds give the acceptance probability of a first draft by inverting the cost model's
-formula. The factor from one position to the next is the one for which chains of different lengths agree best. The
+formula. Its decay from one position to the next is the one for which chains of different lengths agree best. The
 probability of each published drafter, with its training tokens and age, then gives the learning curve. Held-out scores
 are used as well, scaled accordingly, since many drafters are replaced before they have drafted much.
 """
@@ -29,17 +29,18 @@ LEAST_REQUESTS: Final = 50
 """Minimum requests of a drafter under one policy for an estimate of its quality."""
 SCORE_REQUESTS: Final = 100.0
 """Weight of a held-out score, in requests."""
-START_REQUESTS: Final = 20.0
+START_REQUESTS: Final = 6.0
 """
-Weight of the base's `accept_start`, in requests: drafters that have learned much do not determine where they started.
+Weight of the base's `accept_start`, in requests: drafters that have learned much do not determine where they started,
+and its own interval is wide.
 """
 LEAST_DRAFTERS: Final = 3
 """Minimum number of published drafters for a learning curve."""
 AGEING_REQUESTS: Final = 1000.0
 """Weight of the base's `ageing`, in requests: drafters of about the same age do not determine it."""
-DECAY_REQUESTS: Final = 300.0
+DECAY_REQUESTS: Final = 30.0
 """For which the base's `accept_decay` counts: long chains run when their drafts are accepted, and so look better."""
-DECAYS: Final = tuple(0.80 + 0.01 * place for place in range(21))
+DECAYS: Final = tuple(0.70 + 0.02 * place for place in range(16))
 HALVES: Final = tuple(1000.0 * 10 ** (place / 8) for place in range(33))
 """Tokens, up to ten million."""
 HALVINGS: Final = 40
@@ -132,7 +133,7 @@ def _ngram(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
 
 
 def _decay(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
-    """Return the factor for which the arms of each drafter agree best."""
+    """Return the decay for which the arms of each drafter agree best."""
     before = base.accept_decay.value
 
     def off(decay: float) -> float:

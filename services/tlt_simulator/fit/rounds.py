@@ -2,9 +2,8 @@
 Costs of rounds, fitted to a journal. Pure.
 
 The duration of a round is a sum of nonnegative parts, fitted by least squares of relative errors. A minute's rounds of
-one kind are weighted by their number, up to a limit. Rounds with few tokens are bound by reading the weights and do not
-take longer with more tokens; the number of tokens from which they do is found by search. Intervals come from fits to
-resampled minutes.
+one kind are weighted by their number, up to a limit. Reading weights is part of `round_fixed_s`. Intervals come from
+fits to resampled minutes.
 """
 
 from collections import defaultdict
@@ -26,8 +25,8 @@ LEAST_BATCHES: Final = 2
 """Minimum batch sizes, a factor of two apart, to determine the cost of a request."""
 FULL_WEIGHT: Final = 128
 """Number of rounds of a kind in a minute above which their weight does not increase."""
-KNEES: Final = (1, 4, 8, 16, 32, 64, 128, 256)
-"""Verified tokens up to which a round may only read weights."""
+PART_OF_A_PASS: Final = ("draft_round_s", "draft_request_s", "draft_kv_token_s", "ngram_round_s", "ngram_request_s")
+"""Costs of drafting that a journal does not tell from those of a pass and of rows."""
 DRAWS: Final = 200
 """Resamplings of minutes for 90 % intervals."""
 
@@ -39,8 +38,6 @@ class RoundCosts:
     figures: dict[str, CostFigure]
     error: float
     """Mean relative error of the observations, weighted as in the fit."""
-    knee: int
-    """Number of verified tokens above which rounds take longer with more tokens; 1 for all."""
 
 
 def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCosts:
@@ -52,7 +49,7 @@ def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCo
     """
     _require(rounds)
     has_drafts = any(one.arm.needs_drafter for one in rounds)
-    found = min((_Fit(rounds, knee) for knee in KNEES), key=lambda fit: fit.squares)
+    found = _Fit(rounds)
     chance = Random(seed)
     minutes = list(found.by_minute.values())
     draws = [found.of(added(chance.choices(minutes, k=len(minutes)))) for _ in range(DRAWS)]
@@ -67,7 +64,9 @@ def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCo
                 source=Source.FITTED,
                 of=f"{sum(one.rounds for one in rounds):,} rounds of {len(minutes)} minutes",
             )
-    return RoundCosts(figures=figures, error=found.error(rounds), knee=found.knee)
+    if has_drafts:
+        figures |= dict.fromkeys(PART_OF_A_PASS, CostFigure(value=0.0, source=Source.FITTED, of="part of a pass"))
+    return RoundCosts(figures=figures, error=found.error(rounds))
 
 
 def interval(draws: Iterable[float]) -> tuple[float, float]:
@@ -78,29 +77,22 @@ def interval(draws: Iterable[float]) -> tuple[float, float]:
 
 
 class _Fit:
-    """
-    Attributes:
-        squares: Weighted sum of squared relative errors.
-    """
-
-    def __init__(self, rounds: Sequence[ObservedRounds], knee: int) -> None:
-        self.knee = knee
+    def __init__(self, rounds: Sequence[ObservedRounds]) -> None:
         by_minute = defaultdict[float, list[Moments]](list)
         for one in rounds:
-            row = [part / one.round_s for part in _parts(one, knee)]
+            row = [part / one.round_s for part in _parts(one)]
             by_minute[one.at_s].append(Moments.of(row, 1.0, float(min(one.rounds, FULL_WEIGHT))))
         self.by_minute = {at_s: added(moments) for at_s, moments in by_minute.items()}
         self.whole = added(self.by_minute.values())
-        self.squares = solved(self.whole)[1]
 
     def of(self, moments: Moments) -> dict[str, float]:
         """Return the costs by name."""
-        (fixed_s, request_s, read_s, kv_s, pass_s, drafted_s), _ = solved(moments)
+        (fixed_s, request_s, token_s, kv_s, pass_s, drafted_s), _ = solved(moments)
         return {
             "round_fixed_s": fixed_s,
             "round_request_s": request_s,
-            "round_read_s": 0.0 if self.knee == 1 else read_s,
-            "round_token_s": read_s / self.knee,
+            "round_read_s": 0.0,
+            "round_token_s": token_s,
             "kv_token_s": kv_s,
             "draft_fixed_s": pass_s,
             "draft_token_s": drafted_s,
@@ -112,18 +104,17 @@ class _Fit:
         off = total = 0.0
         for one in rounds:
             weight = min(one.rounds, FULL_WEIGHT)
-            seconds = sum(cost * part for cost, part in zip(found, _parts(one, self.knee), strict=True))
+            seconds = sum(cost * part for cost, part in zip(found, _parts(one), strict=True))
             off += weight * abs(seconds / one.round_s - 1.0)
             total += weight
         return off / total
 
 
-def _parts(one: ObservedRounds, knee: int) -> tuple[float, ...]:
+def _parts(one: ObservedRounds) -> tuple[float, ...]:
     """Return the factor of each cost in a round."""
     arm, rows = one.arm, one.batch * one.arm.draft_tokens
     passes = (1 if arm.is_block else arm.steps) if arm.needs_drafter else 0
-    verified = rows if knee == 1 else max(1.0, rows / knee)
-    return (1.0, one.batch, verified, one.kv_tokens, passes, passes * max(0.0, one.batch * arm.topk - 1.0))
+    return (1.0, one.batch, rows, one.kv_tokens, passes, passes * max(0.0, one.batch * arm.topk - 1.0))
 
 
 def _require(rounds: Sequence[ObservedRounds]) -> None:

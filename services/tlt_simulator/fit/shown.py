@@ -19,8 +19,8 @@ def fitted_lines(fitted: Fitted, beyond: Sequence[str] = ()) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     yield ""
     yield f"Rounds are {fitted.round_error:.1%} off on average."
-    if fitted.drafter_tokens:
-        yield f"The run began with a drafter: simulate it with --drafter-tokens {fitted.drafter_tokens:.0f}."
+    if fitted.drafter_tokens > 0.0:
+        yield f"The run began with a drafter: simulate it with --drafter trained={fitted.drafter_tokens:.0f}."
     if fitted.assumed:
         yield f"Not in the journal: {', '.join(fitted.assumed)}."
     for what in beyond:

@@ -118,7 +118,7 @@ def _scaled(sample: TraceSample, middle: float, factor: float, cap: int) -> Trac
 def better_drafters(scenario: Scenario, by: float) -> Scenario:
     """Return a scenario in which first drafts of all drafters are accepted more or less often."""
     costs = scenario.costs
-    for name in ("accept_start", "accept_best"):
+    for name in ("accept_start", "accept_public", "accept_best"):
         scenario = set_figure(scenario, f"costs.{name}", _probability(getattr(costs, name), by))
     return scenario
 

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tlt_common.domain.fleet import WorkerState
+from tlt_simulator.costs.uncertainty import Range
 from tlt_simulator.report.findings import Findings, accept_lengths, pairs
-from tlt_simulator.report.interval import Range, ResultInterval
+from tlt_simulator.report.interval import ResultInterval
 from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
@@ -86,6 +87,8 @@ def _comparison(findings: Findings) -> Table:
     found = _plain_table("", "without TLT", "with TLT", "times as fast", "")
     found.add_row("whole run", *_both(without.seconds, suite.seconds), "")
     found.add_row("rollouts", *_both(without.rollout_s, suite.rollout_s), "")
+    if (alone := comparison.no_ngrams) is not None:
+        found.add_row("whole run, without n-grams", *_both(without.seconds, alone.seconds), "")
     for name, of in (("step, median", "seconds"), ("rollout, median", "rollout_s"), ("its tail, median", "tail_s")):
         medians = [median(float(getattr(step, of)) for step in run.steps) for run in (without, suite)]
         found.add_row(name, *_both(medians[0], medians[1]), spread if of == "seconds" else "")

@@ -38,6 +38,7 @@ class Learning:
         costs: Learning curve and ageing of drafters.
         keys: Rules for resting and publishing.
         drafter_tokens: As in `Scenario`.
+        public: Whether the run begins with a public drafter.
 
     Attributes:
         version: Version of the newest drafter; 0 if none was published.
@@ -45,8 +46,9 @@ class Learning:
         trained_s: Seconds of training, of all trainers.
     """
 
-    def __init__(self, costs: CostModel, keys: SuiteKeys, *, drafter_tokens: float) -> None:
+    def __init__(self, costs: CostModel, keys: SuiteKeys, *, drafter_tokens: float, public: bool = False) -> None:
         self._costs = costs
+        self._public = public
         self._own = _Weights(drafter_tokens)
         self._published = _Weights(drafter_tokens)
         self._decisions = TrainingDecisions(
@@ -58,7 +60,7 @@ class Learning:
         self._policy = PolicyVersion(0)
         self._pool = StatePool(costs, keys.data, keys.cache)
         self._total = 0.0
-        self.version = DrafterVersion(1 if drafter_tokens else 0)
+        self.version = DrafterVersion(1 if public or drafter_tokens > 0.0 else 0)
         self.trained_s = 0.0
 
     @property
@@ -156,7 +158,7 @@ class Learning:
         return True
 
     def _quality(self, weights: _Weights) -> float:
-        return max(0.0, self._costs.quality(weights.learned, 0.0) - weights.lost)
+        return max(0.0, self._costs.quality(weights.learned, 0.0, public=self._public) - weights.lost)
 
     def _score(self, weights: _Weights) -> Score:
         accepted = self._costs.chances(SCORED, self._quality(weights))

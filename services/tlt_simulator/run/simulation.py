@@ -33,11 +33,15 @@ class Simulation:
     def __init__(
         self, steps: Sequence[TraceStep], scenario: Scenario, progress: Callable[[int], None] | None = None
     ) -> None:
+        siblings = any(len({one.prompt for one in step.samples}) < len(step.samples) for step in steps)
+        scenario = scenario.model_copy(update={"costs": scenario.costs.of_groups(siblings=siblings)})
         self._steps = steps
         self._scenario = scenario
         self._progress = progress
         self._events = Events()
-        self._learning = Learning(scenario.costs, scenario.suite, drafter_tokens=scenario.drafter_tokens)
+        self._learning = Learning(
+            scenario.costs, scenario.suite, drafter_tokens=scenario.drafter_tokens, public=scenario.public_drafter
+        )
         self._trained_until_s = 0.0
         self._training = 0
         self._scoring = 0
@@ -273,15 +277,27 @@ def with_rollout_share(
     return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": found})})
 
 
-def compare(trace: RunTrace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
-    """Simulate a run with and without the suite, each in its own process. `progress` counts the steps with it."""
+def compare(
+    trace: RunTrace, scenario: Scenario, *, ngrams_apart: bool = False, progress: Callable[[int], None] | None = None
+) -> Comparison:
+    """
+    Simulate a run with and without the suite, each in its own process.
+
+    Args:
+        trace: The run.
+        scenario: Fleet, costs and configuration.
+        ngrams_apart: Whether to simulate it without n-grams, too.
+        progress: Called with the number of finished steps of the side with the suite.
+    """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # a thread may show the progress
         without = pool.submit(simulate, trace.steps, scenario.plain)
+        no_ngrams = pool.submit(simulate, trace.steps, scenario.without_ngrams) if ngrams_apart else None
         with_suite = simulate(trace.steps, scenario, progress=progress)
         return Comparison(
             scenario=scenario,
             source=trace.source,
             without=without.result(),
             with_suite=with_suite,
+            no_ngrams=None if no_ngrams is None else no_ngrams.result(),
             notes=trace.notes,
         )

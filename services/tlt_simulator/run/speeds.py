@@ -21,6 +21,9 @@ GRID = 50
 KV_TOKENS = 4096
 """Tokens of a request in the KV cache while the bandit runs: they weigh the same for all arms."""
 
+KV_SLOPE = 1e6
+"""Tokens from which the time of one is derived; all parts of a round are proportional to them."""
+
 
 class RoundSpeed(NamedTuple):
     """Decoding speed of a batch: a mean round takes `base_s` + `kv_token_s` for each token in the KV cache."""
@@ -63,8 +66,9 @@ class Speeds:
             shares = tuple((arm, share) for arm, share in known if arm in {OFF, *allowed}) or ((OFF, 1.0),)
         total = sum(share for _, share in shares)
         base_s = sum(share * self._costs.round_s(arm, batch, 0.0) for arm, share in shares) / total
+        full_s = sum(share * self._costs.round_s(arm, batch, KV_SLOPE) for arm, share in shares) / total
         length = sum(share * (1.0 + self._costs.accepted(arm, quality or 0.0)) for arm, share in shares) / total
-        return RoundSpeed(base_s=base_s, kv_token_s=self._costs.kv_token_s.value, length=length)
+        return RoundSpeed(base_s=base_s, kv_token_s=(full_s - base_s) / KV_SLOPE, length=length)
 
     def _played(self, group: int, quality: float, arms: tuple[Arm, ...]) -> tuple[tuple[Arm, float], ...]:
         """Return the arms' shares of a bandit's rounds."""

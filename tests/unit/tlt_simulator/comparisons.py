@@ -5,8 +5,9 @@ from random import Random
 from tlt_common.domain.fleet import WorkerState
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.uncertainty import Range
 from tlt_simulator.report.findings import Findings, PublishedRow
-from tlt_simulator.report.interval import Range, ResultInterval
+from tlt_simulator.report.interval import ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity, Swing
 from tlt_simulator.report.what_to_set import TriedValue, WhatToSet
 from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun

@@ -6,8 +6,8 @@ from pathlib import Path
 from tlt_common.errors import ConfigError
 from tlt_common.whole_file import write_whole
 from tlt_coordinator.http.embedded import colours, script
+from tlt_simulator.costs.uncertainty import Range
 from tlt_simulator.report.findings import Findings, accept_lengths, bubble_use, pairs, typical, worst
-from tlt_simulator.report.interval import Range
 from tlt_simulator.report.page import tables
 from tlt_simulator.report.page.lines import ChartLine, lines
 from tlt_simulator.report.page.markup import behind, dot, figure, keys, section

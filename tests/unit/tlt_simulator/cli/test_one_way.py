@@ -11,13 +11,15 @@ from typer.testing import CliRunner
 from tlt_simulator.cli import app, command
 from tlt_simulator.run.simulation import Simulation
 
-MOST_MODULES, MOST_RETURNS = 14, 9
+MOST_MODULES, MOST_RETURNS = 14, 10
 OWN = Path(command.__file__).parents[1]
 REPEATED = {"costs.figure", "traces.lengths"}
 """Called for each number and each response; they are not places on the way."""
 LENGTHS = "lognormal:median=60,p99=300,cap=512"
-OPTIONS = ["--lengths", LENGTHS, "--prompts", "1", "--group", "1", "--steps", "2", "--gpus", "2", "--card", "h100",
-           "--model", "7b", "--learn-s", "1", "--set", "spot.max_trainers=2", "--quick"]  # fmt: skip
+OPTIONS = [
+    *("--lengths", LENGTHS, "--prompts", "1", "--group", "1", "--steps", "2", "--gpus", "2", "--card", "h100"),
+    *("--model", "7b", "--drafter", "none", "--learn-s", "1", "--set", "spot.max_trainers=2", "--quick"),
+]
 
 
 class Begun(BaseException):

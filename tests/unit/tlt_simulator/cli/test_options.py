@@ -17,7 +17,7 @@ from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.report import interval, sensitivity, what_to_set
 
 LENGTHS = "lognormal:median=60,p99=300,cap=512"
-SMALL = ["--lengths", LENGTHS, "--prompts", "4", "--group", "2", "--steps", "2", "--gpus", "2"]
+SMALL = ["--lengths", LENGTHS, "--prompts", "4", "--group", "2", "--steps", "2", "--gpus", "2", "--drafter", "public"]
 MACHINE = ["--card", "h100", "--model", "7b"]
 
 
@@ -38,9 +38,9 @@ def run(*arguments: str) -> Result:
         (["--lengths", LENGTHS, "--form", "verl"], "--form: only with --trace"),
         (["--lengths", LENGTHS, "--row", "7b"], "--row: only with --case"),
         (["--trace", "missing.jsonl", "--prompts", "4"], "--prompts: only with --lengths"),
-        (["--trace", "missing.jsonl", "--gpus", "2", *MACHINE], "missing.jsonl"),
-        (["--lengths", LENGTHS], "--gpus is required"),
-        (["--lengths", "normal:median=1", "--gpus", "2", *MACHINE], "'normal' is not a distribution"),
+        (["--trace", "missing.jsonl", "--drafter", "none", "--gpus", "2", *MACHINE], "missing.jsonl"),
+        (["--lengths", LENGTHS, "--drafter", "none"], "--gpus is required"),
+        (["--lengths", "normal:median=1", "--drafter", "none", "--gpus", "2", *MACHINE], "'normal' is not a"),
         ([*SMALL], "--card is required; accepted: --costs and --kv-room instead"),
         ([*SMALL, "--card", "h100"], "--model is required"),
         ([*SMALL, "--card", "v100", "--model", "7b"], "--card is 'v100'; accepted: a100-80"),
@@ -50,7 +50,10 @@ def run(*arguments: str) -> Result:
         ([*SMALL, *MACHINE, "--learn-s", "-1"], "--learn-s is -1; accepted: at least 0"),
         ([*SMALL, *MACHINE, "--rollout-share", "0"], "--rollout-share is 0; accepted: above 0"),
         ([*SMALL, *MACHINE, "--rollout-share", "0.5", "--learn-s", "3"], "--learn-s and --rollout-share"),
-        ([*SMALL, *MACHINE, "--drafter-tokens", "-1"], "--drafter-tokens is -1"),
+        ([*SMALL[:-2], *MACHINE], "--drafter is required; accepted: public, none, or trained=TOKENS"),
+        ([*SMALL, *MACHINE, "--drafter", "trained"], "--drafter is 'trained'; accepted: public, none"),
+        ([*SMALL, *MACHINE, "--drafter", "trained=0"], "--drafter is 'trained=0'; accepted: public, none"),
+        ([*SMALL, *MACHINE, "--drafter", "eagle"], "--drafter is 'eagle'; accepted: public, none"),
         ([*SMALL, *MACHINE, "--set", "spot.max_trainer=1"], "--set spot.max_trainer: unknown key; accepted: lending"),
         ([*SMALL, *MACHINE, "--set", "spot.max_trainers"], "--set spot.max_trainers: accepted: KEY=VALUE"),
         ([*SMALL, *MACHINE, "--json", "missing/result.json"], "--json missing/result.json: missing does not exist"),
@@ -97,6 +100,7 @@ def given(**values: Any) -> Inputs:
         "gpus": 2,
         "card": "h100",
         "model": "7b",
+        "drafter": "public",
     }
     return Inputs(**usual | values)
 
@@ -116,6 +120,14 @@ def test_the_rl_trainer_has_its_own_gpus_unless_told_otherwise() -> None:
     assert not found.scenario.trainer.colocated
     assert shared.scenario.trainer.colocated
     assert any("no integration of the suite supports it" in note for note in shared.notes)
+
+
+@pytest.mark.parametrize(
+    ("drafter", "tokens", "public"), [("none", 0.0, False), ("public", 0.0, True), ("trained=1_000_000", 1e6, False)]
+)
+def test_a_run_begins_with_the_drafter_that_is_named(drafter: str, tokens: float, public: bool) -> None:
+    (found,) = prepared(given(drafter=drafter, learn_s=1.0))
+    assert (found.scenario.drafter_tokens, found.scenario.public_drafter) == (tokens, public)
 
 
 def test_a_share_of_the_step_is_assumed_if_nothing_says_it() -> None:

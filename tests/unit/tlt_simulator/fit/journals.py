@@ -57,7 +57,7 @@ COSTS: CostModel = UNKNOWN.model_copy(
             "prefill_token_s": 0.001,
             "accept_start": 0.6,
             "accept_best": 0.92,
-            "accept_decay": 0.97,
+            "accept_decay": 0.9,
             "ngram_accept": 0.5,
             "learn_tokens_s": 2000.0,
             "learn_half_tokens": 50_000.0,

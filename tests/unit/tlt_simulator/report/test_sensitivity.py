@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from tests.unit.tlt_simulator.comparisons import CAP, comparison, scenario, trace
-from tlt_simulator.report.interval import hypercube, interval, range_of
+from tlt_simulator.report.interval import interval
 from tlt_simulator.report.provenance import named_figures
 from tlt_simulator.report.sample import sample_size, sampled
 from tlt_simulator.report.sensitivity import better_drafters, divided, merged, scaled_tails, sensitivity, variations
@@ -52,19 +52,6 @@ def test_steps_are_merged_and_divided_with_all_their_responses() -> None:
 def test_better_drafters_stay_probable() -> None:
     assert better_drafters(scenario(), 0.5).costs.accept_best.value == 0.98
     assert better_drafters(scenario(), -0.9).costs.accept_start.value == 0.0
-
-
-def test_a_hypercube_has_one_draw_in_each_part() -> None:
-    draws = list(hypercube([lambda share: share, lambda share: 2 * share], 10, 0))
-    for column, scale in zip(zip(*draws, strict=True), (1, 2), strict=True):
-        assert sorted(int(10 * value / scale) for value in column) == list(range(10))
-    assert draws == list(hypercube([lambda share: share, lambda share: 2 * share], 10, 0))
-    assert draws != list(hypercube([lambda share: share, lambda share: 2 * share], 10, 1))
-
-
-def test_a_range_holds_nine_tenths() -> None:
-    found = range_of([float(value) for value in range(101)])
-    assert (found.low, found.middle, found.high) == pytest.approx((5.0, 50.0, 95.0))
 
 
 def test_the_sample_is_bounded_and_has_both_ends() -> None:

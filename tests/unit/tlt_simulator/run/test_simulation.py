@@ -44,7 +44,7 @@ def test_all_responses_end_and_all_seconds_are_somewhere(
 
 def test_a_lone_request_takes_what_its_rounds_cost() -> None:
     run = simulate([step([1000], prompt_tokens=500)], scenario(1).plain)
-    rounds_s = 1000 * (0.005 + 0.005) + 1e-8 * (500 * 1000 + 1000 * 1000 / 2)
+    rounds_s = 1000 * (0.005 + 0.005 + 2e-5) + 1e-8 * (500 * 1000 + 1000 * 1000 / 2)
     assert run.rollout_s == pytest.approx(rounds_s + 500 * 1e-5, rel=1e-6)
     assert run.steps[0].accept_length == pytest.approx(1.0)
 
@@ -160,3 +160,32 @@ def test_any_cost_may_be_nothing(name: str) -> None:
     steps = [step([40, 60, 900])] * 2
     run = simulate(steps, scenario(2, costs=costs().replaced(name, 0.0)))
     assert [one.responses for one in run.steps] == [3, 3]
+
+
+def test_a_run_begins_with_the_drafter_it_is_given() -> None:
+    steps = [step([60, 400, 900])]
+    made = {"accept_public": 0.8, "accept_start": 0.3}
+    run_of = {
+        name: simulate(steps, scenario(2, costs=costs(**made), **keys))
+        for name, keys in (("none", {}), ("public", {"public_drafter": True}), ("trained", {"drafter_tokens": 1e9}))
+    }
+    lengths = {name: run.steps[0].accept_length for name, run in run_of.items()}
+    assert lengths["none"] < lengths["public"] < lengths["trained"]
+
+
+def test_prompts_with_several_samples_have_longer_ngrams() -> None:
+    found = costs(ngram_accept=0.5, ngram_alone_accept=0.0)
+    keys = SuiteKeys(lending=False)
+    several, one = (
+        simulate([step([400] * 4, group=group)], scenario(1, costs=found, suite=keys)).steps[0].accept_length
+        for group in (4, 1)
+    )
+    assert several > 1.2
+    assert one == pytest.approx(1.0)
+
+
+def test_without_ngrams_only_drafters_draft() -> None:
+    arms = scenario().without_ngrams.suite.engine.arms
+    assert arms is not None
+    assert "ngram-5" not in arms
+    assert "chain-3" in arms

@@ -41,7 +41,8 @@ def test_many_requests_do_not_draft() -> None:
 def test_drafts_accepted_are_those_of_the_model() -> None:
     chain = arm_named("chain-3")
     first, decay = 0.8, 0.98
-    wanted = first + first * first * decay + first**3 * decay**3
+    second, third = first ** (1 / decay), first ** (1 / decay**2)
+    wanted = first + first * second + first * second * third
     assert COSTS.accepted(chain, first) == pytest.approx(wanted)
     tree = arm_named("tree-4x4-16")
     assert COSTS.accepted(tree, first) > COSTS.accepted(arm_named("chain-4"), first)

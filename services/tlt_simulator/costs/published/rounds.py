@@ -57,6 +57,11 @@ class PublishedRound:
     ms: float
     source: str
 
+    @property
+    def engine(self) -> str:
+        """A key of `roofline.ENGINES`."""
+        return {GPT_FAST: "gpt-fast", SGLANG: "sglang"}.get(self.source, "vllm")
+
 
 def _rows(
     source: str, card: str, model: str, gpus: int, context: int, ms: dict[int, float]

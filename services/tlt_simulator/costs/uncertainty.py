@@ -1,0 +1,69 @@
+"""Values drawn from the intervals of many numbers together, and intervals of what follows from them. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import NormalDist
+
+from tlt_simulator.costs.figure import CostFigure
+
+_LEVEL = 0.9
+"""Level of the intervals of figures and results."""
+_END = NormalDist().inv_cdf((1.0 + _LEVEL) / 2.0)
+_PROBABILITIES = frozenset(
+    {
+        "accept_start", "accept_public", "accept_best", "accept_decay", "ngram_accept", "ngram_alone_accept",
+        "ngram_next_accept", "ageing",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A 90 % interval around a median."""
+
+    low: float
+    middle: float
+    high: float
+
+
+def drawn(figures: Sequence[tuple[str, CostFigure]], draws: int, seed: int) -> Iterator[tuple[float, ...]]:
+    """Yield values of all figures, independently drawn from their intervals."""
+    yield from hypercube([_quantile(name, figure) for name, figure in figures], draws, seed)
+
+
+def hypercube(quantiles: Sequence[Callable[[float], float]], draws: int, seed: int) -> Iterator[tuple[float, ...]]:
+    """Yield draws (McKay et al. 1979). Those of each number fall into `draws` parts of equal probability, one each."""
+    rng = Random(seed)
+    columns = []
+    for quantile in quantiles:
+        places = list(range(draws))
+        rng.shuffle(places)
+        columns.append([quantile((place + rng.random()) / draws) for place in places])
+    yield from zip(*columns, strict=True)
+
+
+def range_of(values: Sequence[float]) -> Range:
+    """Return the 90 % interval and median of draws."""
+    ordered = sorted(values)
+    low, middle, high = (_between(ordered, share) for share in ((1 - _LEVEL) / 2, 0.5, (1 + _LEVEL) / 2))
+    return Range(low=low, middle=middle, high=high)
+
+
+def _between(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    first = int(place)
+    last = min(first + 1, len(ordered) - 1)
+    return ordered[first] + (place - first) * (ordered[last] - ordered[first])
+
+
+def _quantile(name: str, figure: CostFigure) -> Callable[[float], float]:
+    """Return a quantile of a split normal distribution: its two halves have the widths of the interval's sides."""
+    most = 1.0 if name.rpartition(".")[2] in _PROBABILITIES else float("inf")
+
+    def at(share: float) -> float:
+        deviations = NormalDist().inv_cdf(min(max(share, 1e-9), 1 - 1e-9)) / _END
+        side = figure.value - figure.least if deviations < 0 else figure.most - figure.value
+        return min(most, max(0.0, figure.value + deviations * side))
+
+    return at
