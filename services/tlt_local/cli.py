@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tlt_local.configuration.config import StackConfig
     from tlt_local.stack import Stack
-    from tlt_local.start_lines import StartLines
+    from tlt_local.supervision.start_lines import StartLines
 
 app = typer.Typer(add_completion=False)
 
@@ -124,7 +124,7 @@ def up(
     from rich.console import Console
     from rich.text import Text
 
-    from tlt_local.start_lines import StartLines
+    from tlt_local.supervision.start_lines import StartLines
 
     options = {
         "model": model,

@@ -122,6 +122,7 @@ class Client:
         prefix_ids: Sequence[int] = (),
         begun_version: int | None = None,
         session_id: str = "",
+        cache_salt: str = "",
         routed_experts_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
@@ -145,6 +146,8 @@ class Client:
                 from the first new token.
             session_id: Conversation to which this request belongs. Its turns run on the worker that has the earlier
                 ones cached, as load permits; `TokenChunk.stats` has the number of cached tokens.
+            cache_salt: Only requests with the same salt share cached prefixes and what n-gram arms remember. Give each
+                side of a comparison its own, or the second one's drafts come from the first one's responses.
             routed_experts_start: Return the experts to which the tokens from this position of the prompt on were
                 routed, in `TokenChunk.routed_experts` of the last chunk; None returns none. Requires a mixture of
                 experts and `engine.return_routed_experts` on the workers.
@@ -158,6 +161,7 @@ class Client:
             *options,
             prefix_ids=prefix_ids,
             begun_version=begun_version,
+            cache_salt=cache_salt,
             routed_experts_start=routed_experts_start,
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
@@ -203,6 +207,7 @@ class Client:
         capture: bool = True,
         policy_version: int | None = None,
         max_staleness: int | None = None,
+        cache_salt: str = "",
         routed_experts_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Sample, None]:
@@ -221,6 +226,7 @@ class Client:
                 name,
                 *options,
                 session_id=session,
+                cache_salt=cache_salt,
                 routed_experts_start=routed_experts_start,
             )
             for at, (ids, name, session) in enumerate(

@@ -3,7 +3,7 @@
 import re
 import threading
 
-from tlt_local.start_lines import StartLines
+from tlt_local.supervision.start_lines import StartLines
 
 
 def test_a_line_has_the_seconds_since_the_beginning() -> None:
