@@ -269,7 +269,7 @@ class Client:
         return await retried(self._gateways, call)
 
     async def publish_weights(
-        self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
+        self, version: int | None, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
     ) -> UpdateResult:
         """
         Install weights on all workers, or on none if one refuses them. Requests in flight continue with the new ones.
@@ -278,7 +278,8 @@ class Client:
         idempotency key: it takes effect once.
 
         Args:
-            version: New policy version, above the one served; usually the trainer's step.
+            version: New policy version, above the one served; usually the trainer's step. None: the one after that,
+                which the result says.
             weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
                 that stays unchanged until the next update, since workers that start in the meantime also read it; or a
                 state dict of torch tensors or numpy arrays, which is streamed.
@@ -293,11 +294,11 @@ class Client:
         """
         result = await self._published(version, weights, base=base, timeout_s=timeout_s)
         if self._log:
-            self._log.step(await known(self._gateways), version)
+            self._log.step(await known(self._gateways), result.version)
         return result
 
     async def _published(
-        self, version: int, weights: Weights, *, base: int | None, timeout_s: float | None
+        self, version: int | None, weights: Weights, *, base: int | None, timeout_s: float | None
     ) -> UpdateResult:
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         return await publish(self._gateways, version, weights, patience, base=base)
