@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tlt_common import __version__
-from tlt_common.errors import ConfigError, TltError
+from tlt_common.errors import ConfigError, TltError, UnavailableError
 
 USAGE = 2
 """Exit code for invalid input."""
@@ -19,7 +19,12 @@ CLONE_ONLY = frozenset({"bench", "demo", "tuner"})
 """Commands of distributions in the repository that are not published."""
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # which subcommands inherit
+)
 config_app = typer.Typer(no_args_is_help=True, help="Explain and check service configurations.")
 app.add_typer(config_app, name="config")
 
@@ -80,7 +85,12 @@ def health(
 
     async def check() -> None:
         async with channel_to(address, ca=ca, tls=tls, server_name=server_name) as channel:
-            await require_serving(channel, service, timeout_s=timeout)
+            try:
+                await require_serving(channel, service, timeout_s=timeout)
+            except UnavailableError as error:
+                raise UnavailableError(
+                    f"{address}: {error.message}; `tlt up --model DIR` starts a suite, `tlt serve NAME` one service"
+                ) from error
 
     asyncio.run(check())
     print("SERVING")
