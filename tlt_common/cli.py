@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tlt_common import __version__
-from tlt_common.errors import ConfigError, TltError, UnavailableError
+from tlt_common.errors import ConfigError, TltError
 
 USAGE = 2
 """Exit code for invalid input."""
@@ -85,12 +85,7 @@ def health(
 
     async def check() -> None:
         async with channel_to(address, ca=ca, tls=tls, server_name=server_name) as channel:
-            try:
-                await require_serving(channel, service, timeout_s=timeout)
-            except UnavailableError as error:
-                raise UnavailableError(
-                    f"{address}: {error.message}; `tlt up --model DIR` starts a suite, `tlt serve NAME` one service"
-                ) from error
+            await require_serving(channel, service, timeout_s=timeout, address=address)
 
     asyncio.run(check())
     print("SERVING")
