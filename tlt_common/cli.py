@@ -19,7 +19,12 @@ CLONE_ONLY = frozenset({"bench", "demo", "tuner"})
 """Commands of distributions in the repository that are not published."""
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # which subcommands inherit
+)
 config_app = typer.Typer(no_args_is_help=True, help="Explain and check service configurations.")
 app.add_typer(config_app, name="config")
 
@@ -80,7 +85,7 @@ def health(
 
     async def check() -> None:
         async with channel_to(address, ca=ca, tls=tls, server_name=server_name) as channel:
-            await require_serving(channel, service, timeout_s=timeout)
+            await require_serving(channel, service, timeout_s=timeout, address=address)
 
     asyncio.run(check())
     print("SERVING")

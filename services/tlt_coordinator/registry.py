@@ -12,6 +12,7 @@ from tlt_common.domain.fleet import (
     WorkerHello,
     WorkerState,
     WorkerStatus,
+    in_a_line,
 )
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
@@ -157,7 +158,7 @@ class Registry:
             del self._sessions[worker_id]
             self._heard.drop(worker_id)
             self._worklist.forget(worker_id)
-            self._set_down(session, now_s)
+            self._set_down(session, now_s, why=error.message if error else "its connection ended")
             self.membership.mark(worker_id)
             session.outbox.close(error)
             log.info(
@@ -325,11 +326,19 @@ class Registry:
     def _is_current(self, session: WorkerSession) -> bool:
         return self._sessions.get(session.hello.worker_id) is session
 
-    def _set_down(self, session: WorkerSession, now_s: float) -> None:
+    def _set_down(self, session: WorkerSession, now_s: float, why: str = "") -> None:
+        """Record that a worker is down. Its last problem is kept: one whose engine died said so before it left."""
         worker_id = session.hello.worker_id
         last = self._known[worker_id].status if worker_id in self._known else WorkerStatus()
         down = replace(
-            last, state=WorkerState.DOWN, running=0, epoch=Epoch(0), trainer_ready=False, lent=False, training_age_s=0.0
+            last,
+            state=WorkerState.DOWN,
+            running=0,
+            epoch=Epoch(0),
+            trainer_ready=False,
+            lent=False,
+            training_age_s=0.0,
+            problem=in_a_line("; ".join(filter(None, (why, last.problem)))),
         )
         self._know(Member(hello=session.hello, status=down), now_s)
         if last.state is not WorkerState.DOWN:

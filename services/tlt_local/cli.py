@@ -10,7 +10,9 @@ from tlt_local.addresses import PORT
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tlt_local.configuration.config import StackConfig
     from tlt_local.stack import Stack
+    from tlt_local.supervision.start_lines import StartLines
 
 app = typer.Typer(add_completion=False)
 
@@ -28,6 +30,7 @@ Examples:
   tlt up --model ./Qwen3-8B --set worker.engine.arms=off,chain-3
   tlt up --model ./Qwen3-8B --set worker.drafter_dir=s3://runs/drafters --set worker.checkpoint_dir=s3://runs/checkpoints
   tlt up --config up.yaml --set gateway.max_queued=4096
+  tlt up --model ./Qwen3-8B --dry-run
 
 \b
 up.yaml:
@@ -42,7 +45,11 @@ up.yaml:
 def up(
     model: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Hugging Face checkpoint (Llama, Qwen2, Qwen3). Required here or in FILE."),
+        typer.Option(
+            metavar="DIR|NAME",
+            help="Hugging Face checkpoint (Llama, Qwen, GLM-4 MoE, gpt-oss, ...), or the name of one that `tlt models "
+            "get` fetched. Required here or in FILE.",
+        ),
     ] = None,
     config: Annotated[
         Path | None,
@@ -107,16 +114,17 @@ def up(
             "deleted at exit.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Check everything and print what would start, where, and its memory, without starting."
+        ),
+    ] = False,
 ) -> None:
-    import asyncio
-
     from rich.console import Console
+    from rich.text import Text
 
-    from tlt_local.configuration.certificates import certificate_of
-    from tlt_local.configuration.file import stack_config
-    from tlt_local.interrupt import run
-    from tlt_local.stack import Stack
-    from tlt_local.watch import tell_problems
+    from tlt_local.supervision.start_lines import StartLines
 
     options = {
         "model": model,
@@ -129,12 +137,42 @@ def up(
         "tls": tls,
         "run_dir": run_dir,
     }
-    wanted = stack_config(config, options, settings or ())
     console = Console(highlight=False, soft_wrap=True)
+    with StartLines(lambda line: console.print(Text(line, style="dim"))) as lines:
+        if not dry_run:
+            lines.say("checking the model and the options")
+
+        from tlt_local.configuration.file import stack_config
+
+        wanted = stack_config(config, options, settings or ())
+        if not dry_run:
+            _serve(wanted, console, lines)
+            return
+
+        from tlt_local.dry_run import dry_run_lines
+
+        typer.echo("\n".join(dry_run_lines(wanted)))
+
+
+def _serve(wanted: "StackConfig", console: "Console", lines: "StartLines") -> None:
+    """
+    Run the suite until a signal.
+
+    Raises:
+        Exit: The signal came while it started.
+    """
+    import asyncio
+
+    from tlt_local.configuration.certificates import certificate_of
+    from tlt_local.interrupt import run
+    from tlt_local.stack import Stack
+    from tlt_local.watch import tell_problems
+
     served = asyncio.Event()
 
     async def main() -> None:
-        async with Stack(wanted, say=lambda text: console.print(f"[dim]{text} ...[/dim]"), restarts=True) as stack:
+        async with Stack(wanted, say=lines.say, restarts=True) as stack:
+            lines.stop()
             show(console, stack, wanted.tls)
             served.set()
             await tell_problems(stack.coordinator, console, certificate_of(wanted.tls, "admin"))

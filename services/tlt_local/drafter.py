@@ -14,7 +14,10 @@ REPORT_EVERY_S = 10.0
 
 @app.command()
 def collect(
-    model: Annotated[Path, typer.Option(metavar="DIR", help="Checkpoint of the policy.")],
+    model: Annotated[
+        Path,
+        typer.Option(metavar="DIR|NAME", help="Checkpoint of the policy, or the name of one from `tlt models get`."),
+    ],
     prompts: Annotated[
         Path,
         typer.Option(
@@ -51,11 +54,12 @@ def collect(
     from tlt_local.collecting.collect import collect as run_collection
     from tlt_local.configuration.settings import checked
     from tlt_local.interrupt import run
+    from tlt_local.models.published import checkpoint_of
 
     if endpoint and settings:
         raise ConfigError("--set applies to a suite that is started; accepted: without --endpoint", field="set")
     asked = Collection(
-        model=model,
+        model=checkpoint_of(model),
         prompts=prompts,
         to=to,
         samples=samples,

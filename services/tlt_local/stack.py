@@ -2,14 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tlt_common.errors import UnavailableError
+from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.telemetry.optional import kept_running
 from tlt_local.addresses import HOST
@@ -23,6 +23,7 @@ from tlt_local.supervision.kept_logs import KeptLogs
 from tlt_local.supervision.liveness_probe import LivenessProber
 from tlt_local.supervision.log_rotation import rotate_all
 from tlt_local.supervision.processes import START_S, Command, Ended, Supervised, serve
+from tlt_local.supervision.start_watch import StartWatch
 from tlt_worker.placement.local import FleetSpec
 
 TOKENIZER = "tokenizer.json"
@@ -39,7 +40,7 @@ class Stack:
     raised.
 
     Args:
-        say: Called with one line about each start-up phase.
+        say: Called with one line about the start at least every few seconds, and about why it fails.
         restarts: Whether to restart a part that ends by itself, as `tlt up` does; otherwise this counts as a permanent
             failure, so that tests and measurements notice it.
     """
@@ -81,7 +82,7 @@ class Stack:
     def ended(self) -> tuple[Ended, ...]:
         """Parts that ended although nobody stopped them: services each time, workers the last time."""
         services = [ended for process in self._running for ended in process.ended]
-        if self._workers and (why := self._workers.failure()):
+        if why := self._failure():
             services.append(Ended(name="a worker", why=why))
         return tuple(services)
 
@@ -109,15 +110,18 @@ class Stack:
         logs = KeptLogs()
         try:
             async with guarded(self._config.run_dir) as home, asyncio.TaskGroup() as owners:
+                watch = StartWatch(home, self._say, self._failure)
                 self._running = running = list[Supervised]()
-                watch = LivenessProber(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
+                prober = LivenessProber(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
                 beside = (
-                    owners.create_task(kept_running("prober", watch.run), name="prober"),
+                    owners.create_task(kept_running("prober", prober.run), name="prober"),
                     owners.create_task(kept_running("logs", partial(rotate_all, home.logs)), name="logs"),
                 )
                 try:
                     with logs.unless_started(home):
-                        await self._start(home, owners, running)
+                        watching = owners.create_task(self._failing_aloud(watch.run), name="start")
+                        await self._failing_aloud(partial(self._start, home, owners, running, watch))
+                        watching.cancel()
                     for process in running:
                         process.suite_started = True
                     yield
@@ -133,7 +137,19 @@ class Stack:
             logs.drop()
             raise
 
-    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+    def _failure(self) -> str:
+        """Return why workers failed; empty if they have not, or are not started yet."""
+        return self._workers.failure() if self._workers else ""
+
+    async def _failing_aloud(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Say why a part fails at once: until its error is raised, all others are stopped, which takes a while."""
+        try:
+            await work()
+        except TltError as error:
+            self._say(f"{error.message}; stopping the other parts")
+            raise
+
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised], watch: StartWatch) -> None:
         def launch(name: str, command: Command, *, start_s: float = START_S) -> Supervised:
             secrets = self._secrets(name, home)
             process = Supervised(
@@ -146,19 +162,27 @@ class Stack:
                 restarts=self._restarts,
             )
             running.append(process)
-            owners.create_task(process.run(), name=name)
+            owners.create_task(self._failing_aloud(process.run), name=name)
             return process
+
+        def launch_service(name: str, **settings: str) -> Supervised:
+            watch.expect(name)
+            return launch(name, self._service(name, home, **settings))
 
         self.home, self.data, self.logs, self.token = home.directory, home.data, home.logs, home.token
         self._home = home
-        self._say("starting coordinator, cache and tuner")
-        services = [launch(name, self._service(name, home)) for name in ("coordinator", "cache", "tuner")]
+        watch.say("starting coordinator, cache and tuner")
+        services = [launch_service(name) for name in ("coordinator", "cache", "tuner")]
         coordinator, cache, tuner = [await process.addresses() for process in services]
         self.coordinator, self.cache, self.tuner = coordinator["grpc"], cache["grpc"], tuner["grpc"]
         scheme = "https" if self._config.tls else "http"
         page = coordinator.get("http")  # absent if its port was taken meanwhile
         self.page_url = f"{scheme}://{page}/" if page else ""
-        gateway = launch("gateway", self._service("gateway", home, coordinator=self.coordinator))
+        count = self._config.placement.workers
+        watch.say(f"starting the gateway and {count} worker{'' if count == 1 else 's'}")
+        gateway = launch_service("gateway", coordinator=self.coordinator)
+        for rank in range(count):
+            watch.expect(f"worker-{rank}", host="workers", phase="importing Ray")
         workers = launch("workers", self._fleet(home), start_s=ENGINES_S)
         addresses = await gateway.addresses()
         self.endpoint = addresses["grpc"]
@@ -167,13 +191,12 @@ class Stack:
         async with connect(self.coordinator, to="coordinator", tls=own) as channel:
             # Before the engines start: each receives it when it joins.
             first = await publish_drafter(channel, self._config.drafter_uri) if self._config.drafter else None
-            count = self._config.placement.workers
-            self._say(f"starting {count} engines; loading and checking the model takes a while")
             await workers.addresses()
             await until_joined(channel, count)
             if first is not None:
-                self._say("loading the drafter")
+                watch.expect("drafter", phase="workers load it")
                 await until_loaded(channel, first)
+                watch.done("drafter")
 
     def _require_unbroken(self) -> None:
         """

@@ -1,6 +1,7 @@
 """Formats the fleet as a table or as plain values."""
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
@@ -10,6 +11,14 @@ from rich.text import Text
 
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
 
+HEADINGS = (
+    "worker", "state", "run", "lease", "policy", "drafter", "arm", "accept", "tokens", "trainer", "lending",
+)  # fmt: skip
+WIDE = 110
+"""Columns of a terminal from which on all are shown; the others fit into 80."""
+WIDE_ONLY = {"lease", "tokens", "trainer"}
+FOLDED = {"worker", "lending"}
+"""Columns that continue in the next line rather than being cut."""
 LEFT = {"worker", "state", "arm", "lending"}
 COLORS = {
     WorkerState.ROLLOUT: "green",
@@ -28,36 +37,35 @@ def summary(fleet: Fleet) -> dict[str, Any]:
     return asdict(fleet)
 
 
-def picture(fleet: Fleet) -> Group:
-    """Return the fleet as a table and a summary line."""
+def picture(fleet: Fleet, *, width: int) -> Group:
+    """Return the fleet as a table for this many columns, a summary line, and what is wrong with workers."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in (
-        "worker",
-        "state",
-        "run",
-        "lease",
-        "policy",
-        "drafter",
-        "arm",
-        "accept",
-        "tokens",
-        "trainer",
-        "lending",
-    ):
-        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True, overflow="fold")
+    shown = [heading for heading in HEADINGS if width >= WIDE or heading not in WIDE_ONLY]
+    for heading in shown:
+        folds = heading in FOLDED
+        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=not folds, overflow="fold")
     for account in fleet.workers:
-        table.add_row(*row(account))
+        cells = dict(zip(HEADINGS, row(account), strict=True))
+        table.add_row(*(cells[heading] for heading in shown))
     problems = [Text(line, style="yellow") for line in problem_lines(fleet)]
     return Group(table, Text(footer(fleet), style="bold"), *problems)
 
 
 def problem_lines(fleet: Fleet) -> list[str]:
-    """Return the problems that keep workers from training or loading a drafter, one per line."""
+    """Return the problems of workers, one per line: why they do not train, load a drafter, or run, and since when."""
     workers: dict[str, list[str]] = {}
     for account in fleet.workers:
-        if account.status.problem:
-            workers.setdefault(account.status.problem, []).append(account.hello.worker_id)
+        if problem := _problem(account):
+            workers.setdefault(problem, []).append(account.hello.worker_id)
     return [f"{', '.join(names)}: {problem}" for problem, names in workers.items()]
+
+
+def _problem(account: WorkerAccount) -> str:
+    why = account.status.problem
+    if account.status.state is not WorkerState.DOWN or not account.timeline:
+        return why
+    since = datetime.fromtimestamp(account.timeline[-1].at_unix_s, UTC).astimezone()
+    return f"down since {since:%H:%M:%S}: {why or 'its connection ended'}"
 
 
 def row(account: WorkerAccount) -> tuple[Text | str, ...]:

@@ -12,10 +12,9 @@ from rich.live import Live
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.fleet import Fleet
-from tlt_common.errors import TltError, UnavailableError
-from tlt_common.rpc.channel import connect
-from tlt_common.rpc.errors import translated
+from tlt_common.errors import TltError
 from tlt_common.wire import coordinator as wire
+from tlt_local.coordinator import calling
 from tlt_local.table import picture, problem_lines, summary
 
 EVERY_S = 1.0
@@ -25,7 +24,7 @@ ANSWER_S = 3.0
 
 async def show(coordinator: str, console: Console, tls: TlsSettings | None, *, watch: bool, as_json: bool) -> None:
     """
-    Print the fleet as a table that is redrawn, as a single table, or as JSON.
+    Print the fleet as a table, as one that is redrawn, or as JSON.
 
     Raises:
         UnavailableError: The coordinator is unreachable.
@@ -36,11 +35,11 @@ async def show(coordinator: str, console: Console, tls: TlsSettings | None, *, w
             typer.echo(json.dumps(summary(fleet)))
     elif not watch:
         async for fleet in states:
-            console.print(picture(fleet))
+            console.print(picture(fleet, width=console.width))
     else:
         with Live(console=console, auto_refresh=False, screen=False) as live:
             async for fleet in states:
-                live.update(picture(fleet), refresh=True)
+                live.update(picture(fleet, width=console.width), refresh=True)
 
 
 async def tell_problems(coordinator: str, console: Console, tls: TlsSettings | None) -> Never:
@@ -63,18 +62,10 @@ async def fleets(coordinator: str, tls: TlsSettings | None = None, *, every_s: f
     Raises:
         UnavailableError: The coordinator is unreachable.
     """
-    async with connect(coordinator, to="coordinator", tls=tls) as channel:
-        stub = wire.Stub(channel)
+    request = wire.pb.GetFleetRequest(max_changes=1)  # the last one: since when a worker is in its state
+    async with calling(coordinator, tls) as stub:
         while True:
-            try:
-                with translated():
-                    yield wire.fleet_from_pb(
-                        await stub.GetFleet(wire.pb.GetFleetRequest(max_changes=0), timeout=ANSWER_S)
-                    )
-            except UnavailableError as error:
-                raise UnavailableError(
-                    f"no coordinator is reachable at {coordinator}; is the suite running? (`tlt up`)"
-                ) from error
+            yield wire.fleet_from_pb(await stub.GetFleet(request, timeout=ANSWER_S))
             if every_s is None:
                 return
             await asyncio.sleep(every_s)

@@ -13,6 +13,7 @@ from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
+from tlt_common.start_phase import enter, phase_file
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.locked_directory import sweep
 from tlt_common.wire import worker as wire
@@ -61,9 +62,12 @@ def engine_of(config: WorkerConfig) -> Engine:
     from tlt_worker.checkpoints.drafter_format import require_drafter
     from tlt_worker.model.files import require_model
 
+    phases = phase_file(config.port_file)
+    enter("checking the checkpoint", phases)
     tensors = require_model(config.model, config.engine)
     require_drafter(config.engine, config.model)
 
+    enter("importing PyTorch", phases)
     from tlt_worker.engine.sglang import SglangEngine
 
     return SglangEngine(
@@ -71,6 +75,7 @@ def engine_of(config: WorkerConfig) -> Engine:
         config.engine.at_worker(config.worker_id),
         tensors=tensors,
         trains=config.trains,
+        phase_file=phases,
     )
 
 

@@ -48,6 +48,8 @@ log = get_logger(__name__)
 
 OPTIONAL = frozenset({"ahead", "capture", "reporting", "rounds", "lease"})
 """Parts without which the worker serves requests; the others end it if they fail."""
+LAST_REPORT_S = 0.2
+"""Time in which a worker whose engine has died tells the coordinator why, so that operators see it at once."""
 
 
 class Worker:
@@ -143,7 +145,7 @@ class Worker:
             on_change=self._tell_coordinator,
         )
         engine.set_capture(OFF)
-        self._retired = False
+        self._retired, self._ended = False, ""
         self._history = StateHistory()
         self._history.note(self._state, time.monotonic())
 
@@ -193,7 +195,7 @@ class Worker:
             training_gain=progress.gain if progress else None,
             training_passes=progress.passes if progress else 0.0,
             drafter_pause_s=self.drafter.pause_s,
-            problem="; ".join(filter(None, (self.drafter.problem, self._trainer_problem))),
+            problem="; ".join(filter(None, (self._ended, self.drafter.problem, self._trainer_problem))),
         )
 
     @property
@@ -237,7 +239,10 @@ class Worker:
             async with asyncio.TaskGroup() as parts:
                 for name, run in self._parts(address):
                     parts.create_task(kept_running(name, run) if name in OPTIONAL else run(), name=name)
-                raise EngineError(f"the engine died: {await self._engine.died()}")
+                self._ended = f"the engine died: {await self._engine.died()}"
+                self._tell_coordinator()
+                await asyncio.sleep(LAST_REPORT_S)
+                raise EngineError(self._ended)
         finally:
             self.watchers.close()
 

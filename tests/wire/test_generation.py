@@ -70,9 +70,10 @@ def test_0_is_a_value_and_not_unset(versions: dict[str, Any]) -> None:
         )
         decoded = rollout.batch_from_pb(rollout.batch_to_pb(batch))
         assert (list(decoded.prompts), list(decoded.starts)) == (batch.prompts, batch.starts)
-        update = WeightsUpdate(version=PolicyVersion(number or 0), uri=None, base=versions["policy_version"])
+        update = WeightsUpdate(version=versions["policy_version"], uri=None, base=versions["policy_version"])
         header = rollout.update_to_pb(update).header
-        assert (header.policy_version, header.HasField("base_version")) == (number or 0, update.base is not None)
+        assert header.HasField("policy_version") == header.HasField("base_version") == (update.base is not None)
+        assert header.policy_version == (update.version or 0)
         assert header.base_version == (update.base or 0)
 
 

@@ -100,12 +100,12 @@ class BlockingClient:
         return self._iterate(self._client.stream_batch(prompts, samples, sampling, **options))
 
     def publish_weights(
-        self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
+        self, version: int | None, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
     ) -> UpdateResult:
         """Install weights on all workers, or on none if one refuses them. See `Client.publish_weights`."""
         result = self._run(self._client._published(version, weights, base=base, timeout_s=timeout_s))  # noqa: SLF001
         if self._log:  # here, since MLflow's runs belong to a thread
-            self._log.step(self._run(known(self._client._gateways)), version)  # noqa: SLF001
+            self._log.step(self._run(known(self._client._gateways)), result.version)  # noqa: SLF001
         return result
 
     def announce(self, prompts: Sequence[Sequence[int]], samples: int = 1, sampling: SamplingParams = _DEFAULT) -> int:

@@ -41,17 +41,25 @@ def channel_to(address: str, *, ca: Path | None, tls: TlsSettings | None, server
     return secure(address, credentials, name=server_name)
 
 
-async def require_serving(channel: grpc.aio.Channel, service: str, *, timeout_s: float) -> None:
+async def require_serving(channel: grpc.aio.Channel, service: str, *, address: str, timeout_s: float) -> None:
     """
     Check that a server accepts calls for one of its gRPC services, or at all if `service` is empty.
+
+    `address` is the one that messages name.
 
     Raises:
         NotFoundError: The server has no such service.
         UnavailableError: The server does not accept calls or is unreachable.
     """
     request = health_pb2.HealthCheckRequest(service=service)
-    with translated():
-        response = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
+    try:
+        with translated():
+            response = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"nothing answers at {address} ({error.message}); `tlt up --model DIR` starts a suite, `tlt serve NAME` a "
+            "service"
+        ) from error
     if response.status != health_pb2.HealthCheckResponse.SERVING:
         status = health_pb2.HealthCheckResponse.ServingStatus.Name(response.status)
         raise UnavailableError(f"the service reports {status}")

@@ -26,6 +26,7 @@ def new_prompt(
     *,
     prefix_ids: Sequence[int] = (),
     begun_version: int | None = None,
+    cache_salt: str = "",
     routed_experts_start: int | None = None,
 ) -> Prompt:
     """Return a prompt, with a new id if none is given."""
@@ -40,5 +41,6 @@ def new_prompt(
         session_id=session_id,
         prefix_token_ids=tuple(prefix_ids),
         begun_version=None if begun_version is None else PolicyVersion(begun_version),
+        cache_salt=cache_salt,
         routed_experts_start=routed_experts_start,
     )

@@ -122,6 +122,7 @@ class Client:
         prefix_ids: Sequence[int] = (),
         begun_version: int | None = None,
         session_id: str = "",
+        cache_salt: str = "",
         routed_experts_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
@@ -145,6 +146,8 @@ class Client:
                 from the first new token.
             session_id: Conversation to which this request belongs. Its turns run on the worker that has the earlier
                 ones cached, as load permits; `TokenChunk.stats` has the number of cached tokens.
+            cache_salt: Only requests with the same salt share cached prefixes and what n-gram arms remember. Give each
+                side of a comparison its own, or the second one's drafts come from the first one's responses.
             routed_experts_start: Return the experts to which the tokens from this position of the prompt on were
                 routed, in `TokenChunk.routed_experts` of the last chunk; None returns none. Requires a mixture of
                 experts and `engine.return_routed_experts` on the workers.
@@ -158,6 +161,7 @@ class Client:
             *options,
             prefix_ids=prefix_ids,
             begun_version=begun_version,
+            cache_salt=cache_salt,
             routed_experts_start=routed_experts_start,
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
@@ -203,6 +207,7 @@ class Client:
         capture: bool = True,
         policy_version: int | None = None,
         max_staleness: int | None = None,
+        cache_salt: str = "",
         routed_experts_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Sample, None]:
@@ -221,6 +226,7 @@ class Client:
                 name,
                 *options,
                 session_id=session,
+                cache_salt=cache_salt,
                 routed_experts_start=routed_experts_start,
             )
             for at, (ids, name, session) in enumerate(
@@ -263,7 +269,7 @@ class Client:
         return await retried(self._gateways, call)
 
     async def publish_weights(
-        self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
+        self, version: int | None, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
     ) -> UpdateResult:
         """
         Install weights on all workers, or on none if one refuses them. Requests in flight continue with the new ones.
@@ -272,7 +278,8 @@ class Client:
         idempotency key: it takes effect once.
 
         Args:
-            version: New policy version, above the one served; usually the trainer's step.
+            version: New policy version, above the one served; usually the trainer's step. None: the one after that,
+                which the result says.
             weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
                 that stays unchanged until the next update, since workers that start in the meantime also read it; or a
                 state dict of torch tensors or numpy arrays, which is streamed.
@@ -287,11 +294,11 @@ class Client:
         """
         result = await self._published(version, weights, base=base, timeout_s=timeout_s)
         if self._log:
-            self._log.step(await known(self._gateways), version)
+            self._log.step(await known(self._gateways), result.version)
         return result
 
     async def _published(
-        self, version: int, weights: Weights, *, base: int | None, timeout_s: float | None
+        self, version: int | None, weights: Weights, *, base: int | None, timeout_s: float | None
     ) -> UpdateResult:
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         return await publish(self._gateways, version, weights, patience, base=base)

@@ -24,7 +24,7 @@ Weights: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 
 async def publish(
     gateways: Gateways,
-    version: int,
+    version: int | None,
     weights: Weights,
     patience: Patience,
     *,
@@ -37,7 +37,7 @@ async def publish(
     """
     uri = None if isinstance(weights, Mapping) else fspath(weights)
     header = WeightsUpdate(
-        version=PolicyVersion(version),
+        version=None if version is None else PolicyVersion(version),
         uri=uri,
         key=generated_key(),
         size_bytes=size_of(weights) if isinstance(weights, Mapping) else 0,
@@ -52,7 +52,7 @@ async def publish(
                 return wire.result_from_pb(await answered(call, messages(header, tensors)))
         except TltError as error:
             gateways.failed(stub, error)
-            await patience.after(error, f"update {version}")
+            await patience.after(error, "the next update" if version is None else f"update {version}")
 
 
 async def messages(

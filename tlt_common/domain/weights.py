@@ -78,7 +78,8 @@ class ReleaseId:
 class WeightsUpdate:
     """Weights to install: a directory of safetensors, or tensors that follow in the stream (uri None)."""
 
-    version: PolicyVersion
+    version: PolicyVersion | None
+    """None for the one after the served version."""
     uri: str | None
     key: str = ""
     """Idempotency key. Repeating an update with the same key has no effect. If empty, the gateway generates one."""

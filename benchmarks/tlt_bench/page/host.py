@@ -30,8 +30,8 @@ async def serve(workers: Sequence[str], *, problem: str, listen: str, tokens: Pa
     with bind(listen) as socket:
         async with asyncio.TaskGroup() as parts:
             parts.create_task(lend(coordinator))
-            fleet = SimulatedFleet(coordinator, workers, clock, problem)
-            parts.create_task(fleet.run())
+            if workers:  # else the page of a suite that starts
+                parts.create_task(SimulatedFleet(coordinator, workers, clock, problem).run())
             print(f"http://{address_of(socket)}/", flush=True)
             feed = EventFeed(coordinator.observer)
             parts.create_task(feed.run())

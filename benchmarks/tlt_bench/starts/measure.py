@@ -27,9 +27,9 @@ class FailedStart:
     """Terminal output of a failing start."""
 
     line: str
-    """The line that names the cause."""
+    """The command's error, its last line."""
     cause_s: float
-    """From the start of the command to that line."""
+    """From the start of the command to the first line that names the cause; 0 if none does."""
     exit_s: float
     """From the start of the command to its exit."""
     code: int
@@ -46,17 +46,19 @@ def failure_of(case: Case, checkpoint: Path = CHECKPOINT) -> FailedStart:
         with subprocess.Popen(
             [sys.executable, "-m", "tlt_common.cli", "up", *defaults, *options],
             env={**os.environ, **({"PYTHONPATH": temporary} if case.sitecustomize else {})},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         ) as process:
-            assert process.stderr is not None  # noqa: S101 - it is a pipe
+            assert process.stdout is not None  # noqa: S101 - it is a pipe
             line, cause_s = "", 0.0
             giving_up = threading.Timer(LIMIT_S, process.terminate)
             giving_up.start()
-            for shown in process.stderr:
+            for shown in process.stdout:
+                if case.says in shown and not cause_s:
+                    cause_s = time.monotonic() - began_s
                 if shown.startswith("tlt: ") and not line:
-                    line, cause_s = shown.strip(), time.monotonic() - began_s
+                    line = shown.strip()
             code = process.wait()
             giving_up.cancel()
         return FailedStart(line=line, cause_s=cause_s, exit_s=time.monotonic() - began_s, code=code)

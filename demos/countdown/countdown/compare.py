@@ -90,6 +90,8 @@ class Comparison:
             on_progress=on_progress,
             speculation=Speculation.AUTO if is_on else Speculation.OFF,
             capture=is_on,
+            # N-gram arms would draft the second side's responses from the first one's, which are the same.
+            cache_salt=side,
             policy_version=self._policy_version,
         )
         seconds = time.perf_counter() - began

@@ -96,7 +96,7 @@ class WeightsFanout:
             UnavailableError: No worker is available.
         """
         started_s = asyncio.get_running_loop().time()
-        release = ReleaseId(version=update.version, key=update.key or generated_key())
+        release = await self._identified(update)
         workers: int | None = None
         try:
             workers = await self._update(release, update, tensors)
@@ -107,6 +107,18 @@ class WeightsFanout:
         metrics.GATEWAY_UPDATE_SECONDS.observe(elapsed_s)
         log.info("weights_updated", policy_version=release.version, workers=workers, elapsed_s=round(elapsed_s, 3))
         return UpdateResult(version=release.version, workers=workers, elapsed_s=elapsed_s)
+
+    async def _identified(self, update: WeightsUpdate) -> ReleaseId:
+        """Return the release of an update. One without a version gets the next, or its own if it is repeated."""
+        key = update.key or generated_key()
+        if update.version is not None:
+            return ReleaseId(version=update.version, key=key)
+        await self._refresh()
+        known = (self._release.id, *self._installing)
+        latest = max(release.version for release in known)
+        return next(
+            (release for release in known if release.key == key), ReleaseId(version=PolicyVersion(latest + 1), key=key)
+        )
 
     async def require_base(self, base: PolicyVersion) -> None:
         """

@@ -36,8 +36,10 @@ def tokenizer_of(model: Path) -> Tokenizer:
     Return the tokenizer of a checkpoint. Uses the gateway's code, so that prompts are encoded as over HTTP.
 
     Raises:
-        ConfigError: The checkpoint has no tokenizer.
+        ConfigError: There is no checkpoint, or it has no tokenizer.
     """
+    if not model.is_dir():
+        raise ConfigError(f"--model: {model} is not a directory; accepted: a Hugging Face checkpoint", field="model")
     found = load_tokenizer(model)
     templates, special = sources_of(model), SpecialTokens.of(model).named
 

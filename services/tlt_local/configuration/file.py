@@ -12,13 +12,14 @@ from tlt_common.redaction import redacted
 from tlt_local.addresses import PORT
 from tlt_local.configuration.config import StackConfig, StackOptions
 from tlt_local.configuration.settings import SERVICES, settings_of
+from tlt_local.models.published import checkpoint_of
 
 
 class UpFile(StackOptions):
     """Keys of `tlt up --config FILE`: options of the run, and a section per service."""
 
     model: Path | None = None
-    """Directory of a Hugging Face checkpoint."""
+    """Directory of a Hugging Face checkpoint, or the name of one that `tlt models get` fetched."""
     port: int = PORT
     """Port of the rollout endpoint; the coordinator and its status page use the next two. 0: any three free ports."""
     gateway: dict[str, Any] = Field(default_factory=dict)
@@ -53,5 +54,6 @@ def stack_config(file: Path | None, options: Mapping[str, Any], settings: Sequen
     given = {**run, **{key: value for key, value in options.items() if value is not None}}
     if given["model"] is None:
         raise ConfigError("no model; give --model DIR, or `model` in the file of --config", field="model")
+    given["model"] = checkpoint_of(given["model"])
     sections = {name: getattr(read, name) for name in SERVICES}
     return StackConfig(**given, settings=settings_of(sections, settings))

@@ -121,7 +121,21 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
     Raises:
         ConfigError: A key or an option is not accepted, or an arm cannot run.
     """
-    worker, model = _planned(config, settings, wanted)
+    _write(*_plan(*_planned(config, settings, wanted), wanted), json_to)
+
+
+def plan_lines(worker: WorkerConfig, *, device: str = "auto") -> list[str]:
+    """
+    Return the plan of a worker on this machine as text.
+
+    Raises:
+        ConfigError: An arm cannot run.
+    """
+    return _plan(worker, read_config(worker.model), Wanted(device=device))[1]
+
+
+def _plan(worker: WorkerConfig, model: Mapping[str, Any], wanted: Wanted) -> tuple[dict[str, Any], list[str]]:
+    """Return a plan as plain values and as text."""
     engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
@@ -141,7 +155,7 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         planned, kept = plan_on_gpus(engine, profile=profile, gpus=gpus), ()
     kind = profile.accelerator.kind
     entries = _engine_dict(planned, kind) | ({"gib": gib_of(kept)} if kept else {})
-    _write(entries, [*_kept_lines(kept), *_engine_lines(planned, kind)], json_to)
+    return entries, [*_kept_lines(kept), *_engine_lines(planned, kind)]
 
 
 def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:

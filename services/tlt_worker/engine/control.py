@@ -56,9 +56,11 @@ class Control:
             loop.add_reader(handle, self._ended, handle, pid)
 
     @classmethod
-    def launch(cls, arguments: dict[str, Any]) -> "Control":
+    def launch(cls, arguments: dict[str, Any], enter: Callable[[str], object] = lambda _: None) -> "Control":
         """
         Start SGLang's processes and wait until the model is loaded. Call it on the thread whose loop will serve.
+
+        `enter` is called with each phase of the start before the scheduler process reports its own.
 
         Raises:
             EngineError: SGLang rejected the arguments, or a process died while loading.
@@ -66,10 +68,12 @@ class Control:
         _ignore_sigquit()
         loop = asyncio.get_event_loop_policy().get_event_loop()
         try:
+            enter("importing SGLang")
             from sglang.srt.entrypoints.engine import Engine
 
             # SGLang would swallow an import error of the plug-in and fail later, elsewhere.
             _plugin().check_importable()
+            enter("importing SGLang in its scheduler process")
             engine = _without_detokenizer(Engine)(**arguments)
         except Exception as error:  # any exception means that the engine did not start
             raise EngineError(f"SGLang did not start: {error}") from error

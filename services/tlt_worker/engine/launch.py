@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError, EngineError
+from tlt_common.start_phase import enter
 from tlt_worker.capacity.cpu_plan import cpu_slots
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.width import samples_drafts
@@ -99,19 +101,20 @@ def server_arguments(
     return arguments
 
 
-def launched(arguments: dict[str, Any], *, failure: Path) -> Control:
+def launched(arguments: dict[str, Any], *, failure: Path, phase_file: Path | None = None) -> Control:
     """
     Start SGLang and wait until the model is loaded. Call it on the thread whose loop will serve.
 
     Args:
         arguments: SGLang's arguments.
         failure: File of the error that ended a scheduler.
+        phase_file: File for the phases of the start; None only logs them.
 
     Raises:
         EngineError: SGLang did not start; the message has the scheduler's own error, if it had one.
     """
     try:
-        return Control.launch(arguments)
+        return Control.launch(arguments, enter=partial(enter, file=phase_file))
     except EngineError as error:
         why = read_failure(failure)
         raise EngineError(f"{error.message}; its scheduler ended with {why}" if why else error.message) from error

@@ -19,6 +19,7 @@ from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError, DrainingError, EngineError, TltError
 from tlt_common.processes.guard import Guard
+from tlt_common.start_phase import enter
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.capacity.memory.memory import require_room
 from tlt_worker.checkpoints import drafter
@@ -76,6 +77,7 @@ class SglangEngine:
         *,
         tensors: weights.ModelTensors | None = None,
         trains: bool = False,
+        phase_file: Path | None = None,
     ) -> None:
         """
         Create an engine, which `start` launches.
@@ -86,9 +88,10 @@ class SglangEngine:
             experiment: Settings for benchmarks and tests.
             tensors: Result of `require_model`. None makes `start` check the model's files.
             trains: Whether a spot trainer runs on the same device.
+            phase_file: File for the phases of the start; None only logs them.
         """
         self.model, self.config = model, config
-        self._experiment, self._trains = experiment, trains
+        self._experiment, self._trains, self._phase_file = experiment, trains, phase_file
         self._device: Device = detect()
         self._model_config = read_config(model)
         self._routing = Routing.of(self._model_config) if config.return_routed_experts else None
@@ -153,12 +156,14 @@ class SglangEngine:
             memory_over_plan=log_held(plan, report.gib),
         )
         if self.warms and (self._device.kind == "cuda" or self._experiment.compiles):
+            enter("warming up", self._phase_file)
             try:
                 await warm_up(self, self._need_link(), info, self._largest(plan, report.max_running))
             except TltError:
                 await self.aclose()
                 raise
         if first:
+            enter("loading the drafter", self._phase_file)
             await self._load_drafter(first, DrafterVersion(1))
         elif form.is_targets_own:
             self._need_link().send(DrafterLoaded(version=DrafterVersion(0)))
@@ -280,6 +285,7 @@ class SglangEngine:
             layers=self._need_form().layers,
             graph_sizes=self._graph_sizes(plan) if device.kind == "cuda" else {},
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
+            phase_file=self._phase_file,
         )
         self._link, self._guard = WorkerEnd(settings), Guard(self._directory)
         launch, form = self._directory / "drafter", self._need_form()
@@ -312,7 +318,7 @@ class SglangEngine:
                 architecture=form.architecture,
                 experiment=self._experiment,
             )
-            self._control = launched(arguments, failure=settings.failure)
+            self._control = launched(arguments, failure=settings.failure, phase_file=self._phase_file)
         report = self._link.receive(START_REPORT_S)
         if not isinstance(report, StartReport):
             raise EngineError("SGLang started without our plug-in; install the package with its entry points")

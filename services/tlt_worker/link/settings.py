@@ -44,6 +44,8 @@ class LinkSettings(Frozen):
     """Memory for hidden states that the drafter has not processed yet, in bytes."""
     graph_sizes: dict[str, dict[str, tuple[int, ...]]] = Field(default_factory=dict)
     """Batch sizes of CUDA graphs to capture, by arm name and stage; empty on a CPU."""
+    phase_file: Path | None = None
+    """File for the phases of the start; None only logs them."""
     fits_upto: dict[str, int] = Field(default_factory=dict)
     """Largest batch size at which an arm's workspace fits, by arm name. Arms that are not listed always fit."""
 

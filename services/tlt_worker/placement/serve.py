@@ -24,6 +24,7 @@ from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 
 from tlt_common.errors import EngineError, TltError
 from tlt_common.rpc.app import exposed
+from tlt_common.start_phase import enter, phase_file
 from tlt_common.telemetry.log import get_logger
 from tlt_common.whole_file import write_whole
 from tlt_worker.config import WorkerConfig
@@ -174,13 +175,16 @@ def run(spec: FleetSpec) -> Never:
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     shutil.rmtree(spec.failures, ignore_errors=True)  # of an earlier start
-    is_running, reason = False, ""
+    is_running, reason, phases = False, "", phase_file(spec.port_file)
     try:
+        enter("starting Ray", phases)
         start_ray(spec)
+        enter("starting Ray Serve", phases)
         serve.start(proxy_location="Disabled")
         # Not waited for by Serve: it starts a replica that failed again, without end if another one runs.
         target = serve.RunTarget(application(spec), name=NAME, route_prefix=None)
         serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
+        enter("starting the workers' processes", phases)
         reason = failure_before_serving(spec, lambda: serve.status().applications[NAME])
         if is_running := not reason:
             if spec.port_file:

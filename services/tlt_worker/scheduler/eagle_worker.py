@@ -71,7 +71,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             trace=TraceFile(trace, max_bytes=TRACE_BYTES) if trace else None,
             fits=settings.fits,
         )
-        self.graphs = Graphs(sharing=self._sharing(settings))
+        self.graphs = Graphs(sharing=self._sharing(settings), phase_file=settings.phase_file)
         rejects = experiment.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.states = HiddenStateCapture(send=self.link.send, layers=settings.layers)

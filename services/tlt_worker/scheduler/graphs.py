@@ -9,6 +9,7 @@ is not an arm's. Not run on a GPU yet.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch import Tensor
 
 from tlt_common.domain.arm import OFF, Arm
+from tlt_common.start_phase import enter
 from tlt_worker.capacity.graphs.runner import Stage
 from tlt_worker.capacity.graphs.sharing import GraphSharing
 from tlt_worker.scheduler.sampling.draw import UNSEEDED
@@ -32,12 +34,15 @@ class Graphs:
     """Captures the graphs of one engine; captures nothing without sizes (CPU)."""
 
     sharing: GraphSharing
+    phase_file: Path | None = None
+    """See `LinkSettings.phase_file`."""
 
     def prepare(self, *runners: Any) -> None:
         """Give model runners the logits buffer shared by all graphs, sized for the widest."""
         rows = self.sharing.logit_rows()
         if not rows:
             return
+        enter("capturing CUDA graphs", self.phase_file)
         shared = GraphSharedOutput(device=runners[0].device, max_rows=rows)
         for runner in runners:
             runner.graph_shared_output = shared

@@ -16,6 +16,7 @@ from typing import Any
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import EngineError
+from tlt_common.start_phase import enter
 from tlt_common.telemetry.log import configure_child, get_logger
 from tlt_worker.link.failure import note_failure
 from tlt_worker.link.messages import StartReport
@@ -90,6 +91,7 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
             "managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager._select_runners",
             select_target_by_default,
         ),
+        _around("model_executor.model_runner.ModelRunner.load_model", load_in_phases),
         _around(
             "model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_disk",
             report_failed_load,
@@ -292,6 +294,16 @@ def _processed(original: Callable[..., Any], self: Any, batch: Any, result: Any,
     except Exception:
         log.exception("capture_failed")
     return outcome
+
+
+def load_in_phases(original: Callable[..., Any], self: Any) -> Any:
+    """Wrap the loading of a model, the policy or the drafter: report what the start is at."""
+    settings = _settings()
+    file = settings.phase_file if settings else None
+    enter("loading the drafter" if self.is_draft_worker else "loading the weights", file)
+    loaded = original(self)
+    enter("allocating the KV cache", file)
+    return loaded
 
 
 def report_start(original: Callable[..., Any], self: Any) -> Any:

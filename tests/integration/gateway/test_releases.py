@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ import torch
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import SamplingParams
+from tlt_common.client.tensors import stream
+from tlt_common.client.updates import messages
+from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError, WeightsUnreadableError
+from tlt_common.rpc.streams import answered
 from tlt_gateway.weights.release import Release
 from tlt_gateway.weights.release_store import ReleaseStore
 
@@ -97,3 +102,22 @@ async def test_a_worker_that_joins_slowly_does_not_delay_an_update(start: Start,
             pair[1].stage_gate.set()
             await client.wait_ready(10, workers=2)
     assert pair[1].policy_version == 2
+
+
+async def test_an_update_without_a_version_gets_the_next_one_also_a_second_time(start: Start, pair: Pair) -> None:
+    async with start(*pair) as one, start(*pair) as other:
+        assert (await one.publish_weights(None, STATE)).version == 1
+        assert (await other.publish_weights(None, OTHER)).version == 2
+        await one.publish_weights(7, STATE)
+        assert (await other.publish_weights(None, OTHER)).version == 8
+    assert [fake.updates for fake in pair] == [[1, 2, 7, 8]] * 2
+
+
+async def test_an_update_without_a_version_that_is_repeated_takes_effect_once(start: Start, pair: Pair) -> None:
+    async with start(*pair) as one, start(*pair) as other:
+        header = WeightsUpdate(version=None, uri=None, key="key")
+        for client in (one, other):
+            sent = messages(header, stream(STATE))
+            response = await answered(partial(client._gateways.stub.UpdateWeights, timeout=10), sent)
+            assert response.policy_version == 1
+    assert [fake.updates for fake in pair] == [[1], [1]]

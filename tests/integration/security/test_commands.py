@@ -46,8 +46,17 @@ async def test_what_drains_is_not_there_or_is_another_service_is_not_healthy() -
             code, output, said = await tlt("health", fake.address)
         assert (code, output, said) == (1, "", "tlt: the service reports NOT_SERVING\n")
         await draining
-    code, output, _ = await tlt("health", fake.address)
+    code, output, said = await tlt("health", fake.address)
     assert (code, output) == (1, "")
+    assert f"nothing answers at {fake.address}" in said
+    assert "`tlt serve NAME`" in said
+
+
+async def test_operators_commands_say_what_to_start_if_no_coordinator_answers() -> None:
+    for command in (("status",), ("lend", "off"), ("lend", "exclude", "worker-0")):
+        code, output, said = await tlt(*command, "--coordinator", "127.0.0.1:1")
+        assert (code, output) == (1, "")
+        assert "no coordinator answers at 127.0.0.1:1; start a suite with `tlt up" in said
 
 
 async def test_health_over_mutual_tls(worker: FakeWorker, authority: Authority, tmp_path: Path) -> None:
@@ -65,7 +74,7 @@ async def test_health_over_mutual_tls(worker: FakeWorker, authority: Authority, 
 async def test_an_operator_sees_the_status_of_a_suite_with_tls(authority: Authority) -> None:
     config = CoordinatorConfig(tls=authority.issue("coordinator"), http_listen=None)
     async with alive(lambda tell: serve(config, on_serving=tell)) as served:
-        look = ("status", "--once", "--json", "--coordinator", served.grpc)
+        look = ("status", "--json", "--coordinator", served.grpc)
         code, output, _ = await tlt(*look, *options(authority.issue("admin")))
         assert (code, json.loads(output)["workers"]) == (0, [])
         code, _, said = await tlt(*look, *options(authority.issue("gateway")))

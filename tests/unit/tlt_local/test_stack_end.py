@@ -13,12 +13,13 @@ from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 from tlt_local.supervision.home import Home
 from tlt_local.supervision.processes import Supervised
+from tlt_local.supervision.start_watch import StartWatch
 
 MODEL = Path(countdown.__file__).with_name("checkpoint")
 
 
 class WithoutServices(Stack):
-    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised], watch: StartWatch) -> None:
         self.home = home.directory
 
 
@@ -30,7 +31,7 @@ async def test_a_block_that_ends_ends_all_tasks_of_the_stack_and_removes_its_fil
 
 
 class Failing(WithoutServices):
-    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised], watch: StartWatch) -> None:
         (home.logs / "worker-0.log").write_text("CUDA out of memory")
         raise ConfigError("workers did not start: worker-0: out of memory", field="engine.max_running")
 
@@ -46,7 +47,7 @@ async def test_a_start_that_fails_says_why_and_keeps_its_logs() -> None:
 
 
 class Broken(WithoutServices):
-    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised], watch: StartWatch) -> None:
         logs = home.directory / "ray" / "session_latest" / "logs"
         logs.mkdir(parents=True)
         (logs / "raylet.err").write_text("no space left")
@@ -70,7 +71,7 @@ async def test_every_start_that_fails_says_where_its_logs_are_and_rays(tmp_path:
 
 
 class Waiting(WithoutServices):
-    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised], watch: StartWatch) -> None:
         (home.logs / "worker-0.log").write_text("loading")
         await asyncio.Event().wait()
 

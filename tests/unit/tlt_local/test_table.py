@@ -48,9 +48,9 @@ FLEET = Fleet(
 )
 
 
-def seen(fleet: Fleet) -> str:
-    console = Console(width=160, record=True, file=io.StringIO())  # recorded, not shown
-    console.print(picture(fleet))
+def seen(fleet: Fleet, *, width: int = 160) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())  # recorded, not shown
+    console.print(picture(fleet, width=width))
     return console.export_text()
 
 
@@ -99,3 +99,24 @@ def test_json_holds_the_same_as_plain_values() -> None:
     assert fleet["workers"][0]["status"]["state"] == "training"
     assert fleet["workers"][0]["seconds"] == {"training": 3.0}
     assert fleet["bubble_utilisation"] == 0.645
+
+
+def test_it_fits_into_80_columns_and_cuts_nothing() -> None:
+    long = replace(BUSY, hello=replace(BUSY.hello, worker_id=WorkerId("rl-worker-group-7-abcdef-0")), standing="enough")
+    text = seen(replace(FLEET, workers=(long,)), width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    for part in ("training", "0/16", "v2", "chain-7", "3.46", "enough"):
+        assert part in text
+    assert "rl-worker-group-7-abcdef-0".startswith(text.splitlines()[1].split()[0])
+
+
+def test_a_worker_that_is_down_is_listed_with_since_when_and_why() -> None:
+    down = replace(
+        BUSY,
+        status=replace(BUSY.status, state=WorkerState.DOWN, problem="its connection ended; the engine died: killed"),
+        timeline=(StateChange(state=WorkerState.DOWN, at_unix_s=1_700_000_000.0),),
+    )
+    text = seen(replace(FLEET, workers=(down,)))
+    assert "worker-0: down since " in text
+    assert ":13:20: its connection ended; the engine died: killed" in text

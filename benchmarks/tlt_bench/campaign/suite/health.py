@@ -19,7 +19,7 @@ async def serves(address: str, name: str) -> bool:
     """Return whether a service accepts calls."""
     with suppress(TltError):
         async with connect(address, to=name) as channel:
-            await require_serving(channel, "", timeout_s=CHECK_S)
+            await require_serving(channel, "", address=address, timeout_s=CHECK_S)
             return True
     return False
 

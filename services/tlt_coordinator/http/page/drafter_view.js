@@ -40,10 +40,10 @@ function content({ newest, drafters }) {
   const points = scored.map((drafter) => ({ x: drafter.at_unix_s, y: drafter.held_out_top1, label: version(drafter.version) }));
   const best = scored.at(-1);
   return [
-    element("h1", {}, best ? `Drafter ${version(newest)} guesses ${share(best.held_out_top1)} of held-out tokens` : `Drafter ${version(newest)}`),
+    element("h1", {}, best ? `Drafter ${version(newest)} predicts ${share(best.held_out_top1)} of held-out tokens` : `Drafter ${version(newest)}`),
     points.length ? section("Held-out score", element("figure", {},
       lineThrough("Held-out top-1 of each version over time", points, clock, share),
-      element("figcaption", { class: "note" }, "Share of held-out positions at which the first guess was right, by time of publication."))) : null,
+      element("figcaption", { class: "note" }, "Share of held-out tokens that were the drafter's most likely token, by time of publication."))) : null,
     section("Versions", table("Versions", COLUMNS, ordered.reverse())),
   ].filter(Boolean);
 }

@@ -19,16 +19,20 @@ export async function fleetView(body, { api, live, signal }) {
   const list = new WorkerList({ api, live, signal });
   const title = element("h1", {});
   const link = element("a", { href: "#/timeline" });
-  body.append(
-    title,
+  const charts = element("div", { class: "charts" },
     figures.element,
     section("Now", now.element),
     section("Last 15 minutes", panel.element, element("p", {}, link)),
     section("Device time", spent.element, since),
     section("Workers", list.element),
   );
+  const nobody = element("p", {}, "Workers appear here once their engines have loaded the model. What they wait for is in the ",
+    "terminal of ", element("code", {}, "tlt up"), ", or in their logs as event ", element("code", {}, "start_phase"), ".");
+  body.append(title, nobody, charts);
   const update = (fleet) => {
     say(title, headline(fleet));
+    nobody.hidden = fleet.workers > 0;
+    charts.hidden = fleet.workers === 0;
     say(link, fleet.workers > ROWS ? `Timeline of all ${count(fleet.workers)} workers` : "Open the timeline");
     figures.update(fleet);
     now.update(STATES.map((state) => [state, fleet.by_state[state] ?? 0]));

@@ -85,6 +85,11 @@ live.on("connection", always, sayConnection);
 live.on("fleet", always, () => sayConnection());
 live.on("since", always, (since) => sayNotice(`The coordinator was restarted; it has data since ${clock(since)}.`));
 live.on("reload", always, show);
+// Not by its address, which stands for a view here.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 addEventListener("hashchange", () => {
   sayNotice("");
   show().then(() => scrollTo(0, 0));

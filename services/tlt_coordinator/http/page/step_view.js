@@ -12,7 +12,7 @@ const COLUMNS = [
   { name: "Step", of: (step) => String(step.number) },
   { name: "Policy", number: true, of: (step) => (step.policy_version ? `v${step.policy_version}` : "–") },
   { name: "Began", of: (step) => clock(step.began_unix_s) },
-  { name: "Took", number: true, of: (step) => (step.ended_unix_s ? duration(step.ended_unix_s - step.began_unix_s) : "runs") },
+  { name: "Took", number: true, of: (step) => (step.ended_unix_s ? duration(step.ended_unix_s - step.began_unix_s) : "running") },
   { name: "Weights updated", of: (step) => (step.updated_unix_s ? clock(step.updated_unix_s) : "–") },
   { name: "Requests", number: true, of: (step) => count(step.requests) },
   { name: "Tokens", number: true, of: (step) => count(step.tokens) },
@@ -52,13 +52,13 @@ function content({ steps }, lengths, now_s) {
 function title(step) {
   if (!step) return "No step yet";
   if (step.ended_unix_s) return `Step ${step.number} took ${duration(step.ended_unix_s - step.began_unix_s)}`;
-  return `Step ${step.number} runs`;
+  return `Step ${step.number} is running`;
 }
 
 function ofStep(step, now_s) {
   return [
     ["Began", clock(step.began_unix_s)],
-    ["Runs for", duration((step.ended_unix_s ?? now_s) - step.began_unix_s)],
+    [step.ended_unix_s ? "Took" : "Running for", duration((step.ended_unix_s ?? now_s) - step.began_unix_s)],
     ["Requests", step.announced ? `${count(step.requests)} of ${count(step.announced)} announced` : count(step.requests)],
     ["Tokens", count(step.tokens)],
   ];
@@ -76,13 +76,13 @@ function histogram({ running, finished }) {
   running.forEach((part) => add(part, "running"));
   finished.forEach((part) => add(part, "finished"));
   const rows = [...buckets.values()].sort((one, other) => one.from - other.from);
-  if (!rows.length) return [element("p", { class: "note" }, "No response runs or has ended lately.")];
+  if (!rows.length) return [element("p", { class: "note" }, "No responses are running or have finished recently.")];
   const series = ["running", "finished"].map((name) => ({ name, values: rows.map((row) => row[name]) }));
   const columns = [
     { name: "Tokens", of: (row) => `${count(row.from)} to ${count(row.to)}` },
     { name: "Running", number: true, of: (row) => count(row.running) },
     { name: "Finished", number: true, of: (row) => count(row.finished) },
-    { name: "Of these cut off at their cap", number: true, of: (row) => count(row.cut) },
+    { name: "Truncated at the limit", number: true, of: (row) => count(row.cut) },
   ];
   return [
     element("figure", {},
@@ -96,7 +96,7 @@ function histogram({ running, finished }) {
 
 function runningNow(running) {
   const sum = running.reduce((total, part) => total + part.count, 0);
-  return sum ? `${plural(sum, "response")} running.` : "No response runs now.";
+  return sum ? `${plural(sum, "response")} running.` : "No responses are running.";
 }
 
 const short = (tokens) => (tokens >= 1024 ? `${tokens / 1024}k` : String(tokens));

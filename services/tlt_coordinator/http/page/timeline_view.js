@@ -34,6 +34,7 @@ export async function timelineView(body, { api, live, signal, query }) {
   sayRange(range, panel.shown);
   body.append(
     element("h1", {}, "Timeline"),
+    live.fleet.workers ? "" : element("p", {}, "No worker has connected yet."),
     element("div", { class: "tools" }, buttons(panel), range),
     panel.element,
     rows.element,

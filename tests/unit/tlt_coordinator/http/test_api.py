@@ -102,7 +102,7 @@ async def test_a_worker_says_why_it_is_not_lent(fleet: Fleet) -> None:
     assert (found["address"], found["arm"], found["max_running"]) == ("host:1", "chain-3", 8)
     assert set(found["seconds"]) == {state.value for state in WorkerState}
     gone = await fleet.get("workers/c%2F1")
-    assert gone["reasons"] == ["It is unreachable.", "the drafter cannot be read"]
+    assert gone["reasons"] == ["It is unreachable.", "its connection ended; the drafter cannot be read"]
     assert gone["training_loss"] is None
 
 
