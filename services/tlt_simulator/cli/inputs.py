@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from tlt_common.errors import ConfigError
-from tlt_common.journal.files import files_in
 
 OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter"})
 """Options that go together with --case, which has all others itself."""
@@ -171,6 +170,8 @@ class Inputs:
         """Whether the log is a journal of the suite, and no option names machines: then those of the journal count."""
         if self.trace is None or not self.trace.is_dir() or OF_MACHINES & set(self.given):
             return False
+        from tlt_common.journal.files import files_in  # imports pydantic, which --help does without
+
         return any(file.service == "gateway" for file in files_in(self.trace))
 
     @property
