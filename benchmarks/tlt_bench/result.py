@@ -12,6 +12,9 @@ from pathlib import Path
 from countdown.machine import machine, versions
 from tlt_common.errors import ConfigError
 
+UNREPEATED = ("--json", "--keep")
+"""Options, each with a path, that say where outcomes go."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -50,14 +53,14 @@ class Result:
 
 
 def command(arguments: Sequence[str]) -> str:
-    """Return the command line that repeats a measurement: without the program's directory and --json."""
-    kept = list(arguments[1:])
-    for place, word in enumerate(arguments[1:]):
-        if word == "--json":
-            kept[place : place + 2] = ["", ""]
-        elif word.startswith("--json="):
-            kept[place] = ""
-    return shlex.join([Path(arguments[0]).name, *(word for word in kept if word)])
+    """Return the command line that repeats a measurement: without the program's directory, --json and --keep."""
+    kept, words = list[str](), iter(arguments[1:])
+    for word in words:
+        if word in UNREPEATED:
+            next(words, None)
+        elif word.partition("=")[0] not in UNREPEATED:
+            kept.append(word)
+    return shlex.join([Path(arguments[0]).name, *kept])
 
 
 def check_target(target: str) -> None:

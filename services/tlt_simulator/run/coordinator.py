@@ -6,7 +6,7 @@ from math import inf
 from tlt_common.domain.fleet import BUBBLES, DrafterWish, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch
 from tlt_coordinator.account.ledger import Ledger
-from tlt_coordinator.config import LendingPolicy, SpotConfig
+from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.lender import Lender, LendingTerms
 from tlt_coordinator.lending.orders import Grant
@@ -40,14 +40,14 @@ class SimCoordinator:
         workers: Sequence[SimWorker],
         learning: Learning,
         events: Events,
-        policy: SpotConfig,
+        policy: LendingPolicy,
         *,
         lending: bool,
     ) -> None:
         self._workers = {worker.worker_id: worker for worker in workers}
         self._learning = learning
         self._events = events
-        self._policy = LendingPolicy(**{**policy.model_dump(), "lease_ttl_s": FOREVER_S})
+        self._policy = policy.model_copy(update={"lease_ttl_s": FOREVER_S})
         self._lending = lending
         self._epoch = Epoch(0)
         self._queues = Queues(stale_s=inf)

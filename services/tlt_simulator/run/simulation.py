@@ -10,6 +10,7 @@ from multiprocessing import get_context
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.telemetry.log import quiet
+from tlt_coordinator.config import LendingPolicy
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
 from tlt_simulator.run.coordinator import SimCoordinator
@@ -50,8 +51,9 @@ class Simulation:
         self._workers = [
             SimWorker(number, fleet, scenario.costs, self._events, self._turned) for number in range(fleet.workers)
         ]
+        policy = LendingPolicy(**scenario.suite.spot.model_dump())
         self._coordinator = SimCoordinator(
-            self._workers, self._learning, self._events, scenario.suite.spot, lending=scenario.suite.lending
+            self._workers, self._learning, self._events, policy, lending=scenario.suite.lending
         )
         self._idle = False
         self._publications = list[tuple[float, int, float]]()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reference import figures
-from reference.figures import MARK, SHOWN, Measured, rendered
+from reference.figures import MARK, SHOWN, TABLE, Measured, rendered
 
 ROOT = Path(__file__).parents[3]
 GENERATED = {"configuration.md", "metrics.md", "models.md", "gpu-memory.md"}
@@ -29,7 +29,7 @@ GENERATED_PART = re.compile(r"<!-- results: .*?\n\n(?:\|.*\n)+", re.DOTALL)
 
 def typed(text: str) -> list[tuple[str, str]]:
     """Return the figures of a page that no run is named for: each with the words around it, and with those behind."""
-    text = MARK.sub("", GENERATED_PART.sub("", text))
+    text = MARK.sub("", TABLE.sub("", GENERATED_PART.sub("", text)))
     text = CODE.sub(lambda code: re.sub(r"\S", " ", code[0]), text)
     found: list[tuple[str, str]] = []
     for figure in FIGURE.finditer(text):
