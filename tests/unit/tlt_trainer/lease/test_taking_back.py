@@ -51,11 +51,11 @@ async def test_a_lease_that_ends_while_the_policy_is_read_does_not_train_and_the
     bench.give_data()
     async with running(bench):
         starting = asyncio.create_task(bench.start(1))
-        await until(lambda: bench.device.begun.get("room", 0) == 1)
+        await until(lambda: bench.device.begun.get("allocated", 0) == 1)
         await bench.loop.preempt(Epoch(1))
         with pytest.raises(StaleEpochError, match="policy"):
             await starting
-        assert bench.device.begun.get("room") == 1  # embedding, but no head
+        assert bench.device.begun.get("allocated") == 1  # embedding, but no head
         await bench.start(2)
         await until(lambda: bench.device.micro_steps > 0)
 
@@ -107,7 +107,7 @@ async def test_a_new_policy_is_read_once(bench: Bench) -> None:
         for _ in range(3):
             await bench.start(1)
         once = bench.device.begun["fill"]
-        assert bench.device.begun["room"] == 2  # embedding and head
+        assert bench.device.begun["allocated"] == 2  # embedding and head
         await bench.loop.start(Epoch(1), 100.0, bench.directory, PolicyVersion(1))
         assert bench.device.begun["fill"] == 2 * once
 
