@@ -29,8 +29,7 @@ def pages(directory: Path) -> dict[str, str]:
     whole[sources] = _with_section((directory / sources).read_text(), figures.sources())
     for path in (directory.parent / "README.md", *sorted(directory.rglob("*.md"))):
         name = path.relative_to(directory).as_posix() if path.is_relative_to(directory) else f"../{path.name}"
-        if figures.ANY_MARK.search(path.read_text()):
-            whole[name] = figures.rendered(whole.get(name, path.read_text()))
+        whole[name] = figures.rendered(whole.get(name, path.read_text()))
     return whole
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from reference import figures
 from reference.figures import MARK, SHOWN, TABLE, Measured, rendered
+from reference.write import pages
 
 ROOT = Path(__file__).parents[3]
 GENERATED = {"configuration.md", "metrics.md", "models.md", "gpu-memory.md"}
@@ -159,6 +160,13 @@ def test_a_table_shows_the_figures_that_its_rows_name() -> None:
 def test_a_mark_that_says_nothing_is_refused(page: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         rendered(page)
+
+
+def test_every_page_with_marks_is_rendered() -> None:
+    marked = {page for page in (*PAGES, *(ROOT / "docs/results").glob("*.md")) if "<!-- figure" in page.read_text()}
+    made = {(ROOT / "docs" / name).resolve() for name in pages(ROOT / "docs")}
+    assert ROOT / "docs/results/cpu.md" in marked
+    assert marked <= made
 
 
 def test_every_run_says_what_it_stands_on() -> None:
