@@ -8,7 +8,6 @@ from typing import Final
 
 from tlt_common.domain.arm import OFF, arm_named
 from tlt_simulator.costs import learning
-from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.published import accept_lengths, speculation
 from tlt_simulator.costs.published.rounds import PUBLISHED_ROUNDS, PUBLISHED_SHAPES, PublishedRound
@@ -125,17 +124,12 @@ def _speedup(row: PublishedSpeedup) -> tuple[float, Range]:
     shape = replace(shape, draft=replace(shape.drafter, head_rows=row.head))
     costs = costs_of(Machine(card=row.card, gpus=row.gpus), shape, row.model, ENGINES[row.engine])
     uncertain = [(name, figure) for name, figure in costs.figures() if name in ROUND_COSTS]
+    names = [name for name, _ in uncertain]
     draws = [
-        _ratio(costs.model_copy(update=_varied(uncertain, values)), row) for values in drawn(uncertain, DRAWS, seed=0)
+        _ratio(costs.replaced(**dict(zip(names, values, strict=True))), row)
+        for values in drawn(uncertain, DRAWS, seed=0)
     ]
     return _ratio(costs, row), range_of(draws)
-
-
-def _varied(figures: Sequence[tuple[str, CostFigure]], values: Sequence[float]) -> dict[str, CostFigure]:
-    return {
-        name: CostFigure(value=value, source=figure.source)
-        for (name, figure), value in zip(figures, values, strict=True)
-    }
 
 
 def _ratio(costs: CostModel, row: PublishedSpeedup) -> float:

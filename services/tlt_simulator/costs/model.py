@@ -188,6 +188,8 @@ class CostModel(Frozen):
             if isinstance(figure, CostFigure):
                 yield name, figure
 
-    def replaced(self, name: str, value: float) -> "CostModel":
-        """Return this model with another value of one number, which is then assumed."""
-        return self.model_copy(update={name: CostFigure(value=value, source=Source.ASSUMED)})
+    def replaced(self, **values: float) -> "CostModel":
+        """Return this model with other values of some numbers, which are then assumed."""
+        return self.model_copy(
+            update={name: CostFigure(value=value, source=Source.ASSUMED) for name, value in values.items()}
+        )

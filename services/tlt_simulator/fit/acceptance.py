@@ -121,7 +121,7 @@ def _ngram(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
     """Return the quality that explains n-gram arms, with the decay of drafters."""
 
     def accepted(chance: float) -> float:
-        costs = base.replaced("ngram_accept", chance)
+        costs = base.replaced(ngram_accept=chance)
         return sum(costs.accepted(one.arm, 0.0) * one.requests for one in rounds)
 
     wanted = sum(one.accepted * one.requests for one in rounds)
@@ -138,7 +138,7 @@ def _decay(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
 
     def off(decay: float) -> float:
         drawn = DECAY_REQUESTS * (decay - before) ** 2
-        return drawn + _disagreement(rounds, base.replaced("accept_decay", decay))
+        return drawn + _disagreement(rounds, base.replaced(accept_decay=decay))
 
     return min(DECAYS, key=off)
 

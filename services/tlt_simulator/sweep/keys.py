@@ -104,7 +104,7 @@ def set_figure(scenario: Scenario, name: str, value: float) -> Scenario:
     if name in _LEARNING:
         learning = {name.removeprefix("trainer."): CostFigure(value=value, source=Source.ASSUMED)}
         return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update=learning)})
-    costs = scenario.costs.replaced(name.removeprefix("costs."), value)
+    costs = scenario.costs.replaced(**{name.removeprefix("costs."): value})
     return scenario.model_copy(update={"costs": costs})
 
 

@@ -40,7 +40,7 @@ arms = st.one_of(lengths.map(chain), lengths.map(block), lengths.map(ngram), tre
 
 def kept(arm: Arm, quality: float, model: CostModel = CALCULATED) -> float:
     """Tokens of a round."""
-    found = model.replaced("ngram_accept", quality).replaced("ngram_next_accept", quality)
+    found = model.replaced(ngram_accept=quality, ngram_next_accept=quality)
     return 1.0 + found.accepted(arm, quality)
 
 

@@ -158,7 +158,7 @@ def test_logging_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", [name for name, _ in costs().figures()])
 def test_any_cost_may_be_nothing(name: str) -> None:
     steps = [step([40, 60, 900])] * 2
-    run = simulate(steps, scenario(2, costs=costs().replaced(name, 0.0)))
+    run = simulate(steps, scenario(2, costs=costs().replaced(**{name: 0.0})))
     assert [one.responses for one in run.steps] == [3, 3]
 
 
