@@ -21,6 +21,13 @@ def test_the_same_weights_are_served_in_whatever_form_they_come(result: UpdatesR
     assert found.logprobs == result.whole.logprobs
 
 
+def test_an_adapter_is_served_as_what_peft_merges(result: UpdatesResult) -> None:
+    assert result.merged.token_ids != result.start.token_ids
+    assert result.adapted.token_ids == result.merged.token_ids
+    assert result.adapted.logprobs == result.merged.logprobs
+
+
 def test_an_update_that_the_engine_would_serve_in_part_is_refused(result: UpdatesResult) -> None:
     assert "lm_head.weight differs from model.embed_tokens.weight" in result.other_head
     assert "model.norm.weight is missing" in result.without_norm
+    assert "model.layers.2.self_attn.q_proj" in result.other_adapter

@@ -4,9 +4,11 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import closing
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from tlt_common.client.adapters import Adapter
 from tlt_common.client.batches import arranged
 from tlt_common.client.options import ClientOptions
 from tlt_common.client.readiness import known
@@ -105,6 +107,20 @@ class BlockingClient:
         """Install weights on all workers, or on none if one refuses them. See `Client.publish_weights`."""
         result = self._run(self._client._published(version, weights, base=base, timeout_s=timeout_s))  # noqa: SLF001
         if self._log:  # here, since MLflow's runs belong to a thread
+            self._log.step(self._run(known(self._client._gateways)), result.version)  # noqa: SLF001
+        return result
+
+    def publish_adapter(
+        self,
+        version: int | None,
+        adapter: Adapter,
+        *,
+        base: str | PathLike[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> UpdateResult:
+        """Install a LoRA adapter on all workers, or on none if one refuses it. See `Client.publish_adapter`."""
+        result = self._run(self._client._adapted(version, adapter, base=base, timeout_s=timeout_s))  # noqa: SLF001
+        if self._log:
             self._log.step(self._run(known(self._client._gateways)), result.version)  # noqa: SLF001
         return result
 

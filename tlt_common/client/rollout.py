@@ -1,11 +1,13 @@
 """The asyncio client."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tlt_common.client.adapters import Adapter, prepared
 from tlt_common.client.batches import ResumedBatch, arranged
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
@@ -15,7 +17,7 @@ from tlt_common.client.readiness import CALL_S, info_of, known, until_ready
 from tlt_common.client.responses import response
 from tlt_common.client.retrying import retried
 from tlt_common.client.rollout_log import RolloutLog
-from tlt_common.client.updates import Weights, publish
+from tlt_common.client.updates import Weights, publish, publish_adapter
 from tlt_common.domain.batch import Batch, Sample
 from tlt_common.domain.bounds import MAX_ABORTED
 from tlt_common.domain.merged_chunk import MergedChunk
@@ -302,6 +304,45 @@ class Client:
     ) -> UpdateResult:
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         return await publish(self._gateways, version, weights, patience, base=base)
+
+    async def publish_adapter(
+        self,
+        version: int | None,
+        adapter: Adapter,
+        *,
+        base: str | PathLike[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> UpdateResult:
+        """
+        Install a LoRA adapter on all workers, or on none if one refuses it: each merges it into the whole weights that
+        were published last, or that it started with. Only the adapter is sent. Otherwise as `publish_weights`.
+
+        Args:
+            version: As for `publish_weights`.
+            adapter: A directory that PEFT saved, a PEFT model with one active adapter, or a pair of its configuration
+                (`LoraConfig`, or the content of adapter_config.json) and the tensors of `get_peft_model_state_dict`.
+            base: The weights that the adapter was trained on, which have to be those that workers merge it into: their
+                directory, a model in Hugging Face's cache, or the `digest` that `publish_weights` returned for streamed
+                tensors. None: the adapter's base_model_name_or_path.
+            timeout_s: As for `publish_weights`.
+
+        Raises:
+            InvalidRequestError: As for `publish_weights`; also if the base is unknown.
+            StaleVersionError: Another update of this or a higher version, or other whole weights, came first.
+            WeightsError: The adapter was trained on other weights, does not fit the model, or is of a kind that cannot
+                be merged exactly. The previous weights stay in use.
+        """
+        result = await self._adapted(version, adapter, base=base, timeout_s=timeout_s)
+        if self._log:
+            self._log.step(await known(self._gateways), result.version)
+        return result
+
+    async def _adapted(
+        self, version: int | None, adapter: Adapter, *, base: str | PathLike[str] | None, timeout_s: float | None
+    ) -> UpdateResult:
+        patience = Patience(self._patience_s, timeout_s=timeout_s)
+        ready = await asyncio.to_thread(prepared, adapter, base)
+        return await publish_adapter(self._gateways, version, ready, patience)
 
     async def abort(self, *request_ids: str, everything: bool = False) -> int:
         """

@@ -1,11 +1,12 @@
 """Weight updates, retried until a gateway has confirmed them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, TypeAlias
 
+from tlt_common.client.adapters import PreparedAdapter, require_whole
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
 from tlt_common.client.tensors import size_of, stream
@@ -35,6 +36,7 @@ async def publish(
 
     All attempts share an idempotency key: an update that was applied, but whose answer was lost, is not applied again.
     """
+    require_whole(weights)
     uri = None if isinstance(weights, Mapping) else fspath(weights)
     header = WeightsUpdate(
         version=None if version is None else PolicyVersion(version),
@@ -43,16 +45,37 @@ async def publish(
         size_bytes=size_of(weights) if isinstance(weights, Mapping) else 0,
         base=None if base is None else PolicyVersion(base),
     )
+    return await _sent(
+        gateways, header, lambda: stream(weights) if isinstance(weights, Mapping) else iter(()), patience
+    )
+
+
+async def publish_adapter(
+    gateways: Gateways, version: int | None, adapter: PreparedAdapter, patience: Patience
+) -> UpdateResult:
+    """Publish an adapter at the next reachable gateway. See `Client.publish_adapter`."""
+    header = WeightsUpdate(
+        version=None if version is None else PolicyVersion(version),
+        uri=None,
+        key=generated_key(),
+        size_bytes=adapter.size_bytes,
+        adapter_base=adapter.base,
+    )
+    return await _sent(gateways, header, adapter.chunks, patience)
+
+
+async def _sent(
+    gateways: Gateways, header: WeightsUpdate, tensors: Callable[[], Iterator[TensorChunk]], patience: Patience
+) -> UpdateResult:
     while True:
-        tensors = stream(weights) if isinstance(weights, Mapping) else iter(())
         stub = gateways.stub
         try:
             with translated():
                 call = partial(stub.UpdateWeights, timeout=patience.left_s)
-                return wire.result_from_pb(await answered(call, messages(header, tensors)))
+                return wire.result_from_pb(await answered(call, messages(header, tensors())))
         except TltError as error:
             gateways.failed(stub, error)
-            await patience.after(error, "the next update" if version is None else f"update {version}")
+            await patience.after(error, "the next update" if header.version is None else f"update {header.version}")
 
 
 async def messages(

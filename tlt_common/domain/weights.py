@@ -17,6 +17,8 @@ MAX_WEIGHTS_BYTES = 2**41
 parameters in bfloat16."""
 
 
+ADAPTER_CONFIG = "adapter_config.json"
+"""Name of the file that describes an adapter of PEFT, and of the tensor of type U8 that holds it in a stream."""
 INDICES = ":indices"
 """End of the name of a one-dimensional tensor of type I64."""
 VALUES = ":values"
@@ -87,6 +89,8 @@ class WeightsUpdate:
     """Bytes of all tensors that follow; 0 if unknown."""
     base: PolicyVersion | None = None
     """Version that the following tensors change (`INDICES`, `VALUES`); None for whole weights."""
+    adapter_base: str | None = None
+    """Digest of the whole weights that the tensors, an adapter, are merged into; empty if unknown. None: no adapter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,8 @@ class StageOrder:
     """Whether other workers serve the release, so that it may replace a smaller one of the same version."""
     base: ReleaseId | None = None
     """The release that must be served until the switch, since the weights were derived from it; None for any."""
+    adapter_base: ReleaseId | None = None
+    """The release that an adapter is merged into, with the digest of its tensors if known; None for whole weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,13 @@ class ServedRelease:
     id: ReleaseId
     uri: str | None = None
     """URI where the release was published; None if it was streamed."""
+    adapter_base: ReleaseId | None = None
+    """The release that it is merged into, if it is an adapter. Peers can fetch that one, too."""
+
+    @property
+    def whole(self) -> ReleaseId:
+        """The whole weights that are served, or that the served adapter is merged into."""
+        return self.adapter_base or self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +140,8 @@ class UpdateResult:
     version: PolicyVersion
     workers: int
     elapsed_s: float
+    digest: str = ""
+    """Digest of the tensors, or of the files of a source, with which an adapter can name its base."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import xxhash
 
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.weights.files import weight_files
-from tlt_common.weights.safetensors_file import MAX_HEADER_BYTES
+from tlt_common.weights.safetensors_file import MAX_HEADER_BYTES, Piece
 
 TENSORS = "tensors"
 """Prefix of digests of tensors: name, type, shape and data of each."""
@@ -59,6 +59,19 @@ def files_digest(directory: Path) -> str:
             header = stream.read(min(int.from_bytes(stream.read(8), "little"), MAX_HEADER_BYTES))
         parts += [file.name.encode(), str(file.stat().st_size).encode(), header]
     return f"{FILES}:{_combined(parts)}"
+
+
+def tensors_digest(pieces: Iterable[Piece]) -> str:
+    """
+    Return the digest of tensors in files, as `TensorDigest` of a stream of them. Blocks on disk reads.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    digest = TensorDigest()
+    for piece in pieces:
+        digest.add(piece.read())
+    return digest.value
 
 
 def contradict(one: str, other: str) -> bool:

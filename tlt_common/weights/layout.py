@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 
-from tlt_common.domain.weights import INDICES, MAX_WEIGHTS_BYTES, TensorChunk
+from tlt_common.domain.weights import ADAPTER_CONFIG, INDICES, MAX_WEIGHTS_BYTES, TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.safetensors_file import DTYPE_BYTES
 
@@ -18,6 +18,8 @@ has 43,000 experts' tensors."""
 _WEIGHTS = ("BF16", "F16", "F32", "F8_E4M3")
 _PLACES = ("I64",)
 """Type of the indices of changed elements."""
+_TEXT = ("U8",)
+"""Type of an adapter's configuration."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +96,7 @@ class SpoolLayout:
             return known
         if not piece.name or piece.name == "__metadata__":
             raise _refused(piece, "is not a valid tensor name")
-        accepted = _PLACES if piece.name.endswith(INDICES) else _WEIGHTS
+        accepted = _PLACES if piece.name.endswith(INDICES) else _TEXT if piece.name == ADAPTER_CONFIG else _WEIGHTS
         if piece.dtype not in accepted:
             raise _refused(piece, f"has dtype {piece.dtype!r}; accepted: {list(accepted)}")
         if any(extent < 0 for extent in piece.shape):

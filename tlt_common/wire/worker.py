@@ -174,7 +174,8 @@ def kept_from_pb(message: pb.TakeKeptResponse) -> TokenChunk | None:
 def _served(_: str, message: pb.WorkerInfo) -> ServedRelease | None:
     if not message.HasField("release"):
         return None
-    return ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message))
+    base = release_from_pb(message.adapter_base) if message.HasField("adapter_base") else None
+    return ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message), adapter_base=base)
 
 
 pair(Pause, pb.Pause, left_s=Field(read=taken(lambda left_s: left_s if left_s > 0 else 0.0)))
@@ -186,6 +187,9 @@ info_to_pb, info_from_pb = pair(
         {
             "release": lambda info: release_to_pb(info.release.id) if info.release else None,
             "source": lambda info: source_to_pb(info.release.uri) if info.release else None,
+            "adapter_base": lambda info: (
+                release_to_pb(base) if info.release and (base := info.release.adapter_base) else None
+            ),
         },
         _served,
     ),

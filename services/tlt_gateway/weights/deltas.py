@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
-from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsUnreadableError
+from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError, UnavailableError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.piece_log import PieceLog
+from tlt_gateway.weights.release import Release
 from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.weights.trainer_stream import received
 from tlt_gateway.workers.pooled_worker import PooledWorker
@@ -43,13 +44,21 @@ async def folded(
         incoming.discard("the changes were folded")
 
 
-def require_base(base: PolicyVersion, served: ReleaseId) -> None:
+def require_base(base: PolicyVersion, release: Release) -> None:
     """
-    Check that changes are based on the served version.
+    Check that changes are based on the served version, which has to be whole weights.
 
     Raises:
         StaleVersionError: They are based on another version.
+        InvalidRequestError: They are based on an adapter.
     """
+    served = release.id
+    if base == served.version and release.adapter_base is not None:
+        raise InvalidRequestError(
+            f"base_version is {base}, an adapter upon {release.adapter_base}; accepted: whole weights. Publish an "
+            "adapter, or whole weights",
+            field="header.base_version",
+        )
     if base != served.version:
         raise StaleVersionError(
             f"base_version is {base}; served: {served.version}. Publish changes of that, or whole weights",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Never
 
 from tlt_common.changes import Changes
@@ -9,9 +10,10 @@ from tlt_common.disk import on_disk
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, WeightsUpdate
-from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
+from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError, WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.digest import contradict
 from tlt_common.weights.spool import Spool
 from tlt_common.weights.update_key import generated_key
 from tlt_gateway.weights.deltas import folded, require_base
@@ -60,7 +62,9 @@ class WeightsFanout:
         self._straggler_s = straggler_s
         self._joins = Joins(pool)
         self._release = FIRST
-        self._previous = FIRST
+        self._whole = FIRST
+        """The served release, or the one that the served adapter is merged into."""
+        self._replaced: tuple[Release, ...] = ()
         """Kept on disk for one more update: processes of a worker may still read its directory."""
         self._installing: dict[ReleaseId, asyncio.Future[int]] = {}
         self._changes = Changes()
@@ -70,7 +74,7 @@ class WeightsFanout:
 
     async def run(self) -> Never:
         """Recover the release that an earlier process served, then run until cancelled."""
-        if recovered := await on_disk(self._store.recover):
+        for recovered in await on_disk(self._store.recover):
             log.info("release_recovered", policy_version=recovered.id.version, uri=recovered.uri)
             self._serve(recovered)
         self._recovered.set()
@@ -79,8 +83,9 @@ class WeightsFanout:
                 parts.create_task(self._keep(), name="keep releases")
                 await self._changes.run()
         finally:
-            self._previous.remove()
+            self._make_room()
             self._release.release()
+            self._whole.release()
 
     async def update(self, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> UpdateResult:
         """
@@ -106,7 +111,9 @@ class WeightsFanout:
         elapsed_s = asyncio.get_running_loop().time() - started_s
         metrics.GATEWAY_UPDATE_SECONDS.observe(elapsed_s)
         log.info("weights_updated", policy_version=release.version, workers=workers, elapsed_s=round(elapsed_s, 3))
-        return UpdateResult(version=release.version, workers=workers, elapsed_s=elapsed_s)
+        served = self._release.id
+        digest = served.digest if served == release else ""
+        return UpdateResult(version=release.version, workers=workers, elapsed_s=elapsed_s, digest=digest)
 
     async def _identified(self, update: WeightsUpdate) -> ReleaseId:
         """Return the release of an update. One without a version gets the next, or its own if it is repeated."""
@@ -128,7 +135,7 @@ class WeightsFanout:
             StaleVersionError: They are based on another version; the message names both.
         """
         await self._refresh()
-        require_base(base, self._release.id)
+        require_base(base, self._release)
 
     async def admit(self, worker: PooledWorker) -> None:
         """Bring a reachable worker to the served release, then let it accept requests."""
@@ -136,7 +143,7 @@ class WeightsFanout:
         if worker.info is None or worker.info.served.id in self._installing:
             return  # it has committed; the update goes on
         self._adopt(worker.info)
-        if await self._joins.join(worker, self._release) is None:
+        if await self._joins.join(worker, self._release, self._whole) is None:
             self._forget_refused()
 
     async def _update(self, release: ReleaseId, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> int:
@@ -150,15 +157,36 @@ class WeightsFanout:
         if update.uri is not None:
             await require_alone(update.uri, tensors)
         if update.base is not None:
+            if update.adapter_base is not None:
+                raise InvalidRequestError(
+                    "header has base_version and adapter_base; accepted: one of them", field="header.adapter_base"
+                )
             return await self._changed(release, update.base, update.uri, tensors)
+        base = None if update.adapter_base is None else self._adapter_base(update.adapter_base)
         if update.uri is not None:
-            return await self._from_source(release, update.uri)
-        self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
+            return await self._from_source(release, update.uri, base)
+        self._make_room()  # whoever read them has had a whole update's time; there is room for two releases
         self._store.require_space(update.size_bytes)
         incoming = await self._store.begin()
         if release.version == self._release.id.version:
-            return await self._compared(release, incoming, tensors)
-        return await self._streamed(release, incoming, tensors)
+            return await self._compared(release, incoming, tensors, base)
+        return await self._streamed(release, incoming, tensors, adapter_base=base)
+
+    def _adapter_base(self, digest: str) -> ReleaseId:
+        """
+        Return the whole weights that an adapter is to be merged into, with the digest that it expects.
+
+        Raises:
+            WeightsError: It was trained on others.
+        """
+        whole = self._whole.id
+        if digest and contradict(digest, whole.digest):
+            raise WeightsError(
+                f"adapter_base is {digest!r}; release {whole}, into which the adapter would be merged, has "
+                f"{whole.digest!r}. Publish the whole weights that it belongs to first",
+                field="header.adapter_base",
+            )
+        return replace(whole, digest=digest or whole.digest)
 
     async def _refresh(self) -> None:
         """Refresh the served release, which may have been published through another gateway."""
@@ -172,29 +200,32 @@ class WeightsFanout:
         self, release: ReleaseId, version: PolicyVersion, uri: str | None, changes: AsyncIterator[TensorChunk]
     ) -> int:
         """Install the served weights with changes applied. Workers receive, and the store keeps, whole weights."""
+        require_base(version, self._release)
         base = self._release.id
-        require_base(version, base)
         if release.version == base.version:
             raise self._not_newer(release)
-        self._previous.remove()
+        self._make_room()
         async with folded(self._pool, self._store, base, uri, changes) as tensors:
             incoming = await self._store.begin()
             return await self._streamed(release, incoming, tensors, base=base)
 
-    async def _from_source(self, release: ReleaseId, uri: str) -> int:
+    async def _from_source(self, release: ReleaseId, uri: str, adapter_base: ReleaseId | None) -> int:
         if release.version == self._release.id.version:
-            if uri != self._release.uri:
+            if (uri, adapter_base) != (self._release.uri, self._release.adapter_base):
                 raise self._not_newer(release)
             return self._count(self._release.id)
-        return await self._changes.do(lambda: self._install(Release(id=release, uri=uri)))
+        located = Release(id=release, uri=uri, adapter_base=adapter_base)
+        return await self._changes.do(lambda: self._install(located))
 
-    async def _compared(self, release: ReleaseId, incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> int:
+    async def _compared(
+        self, release: ReleaseId, incoming: Spool, tensors: AsyncIterator[TensorChunk], adapter_base: ReleaseId | None
+    ) -> int:
         """Accept an update of the served version under another key if its tensors equal the served ones."""
         try:
-            await received(incoming, tensors)
+            await received(incoming, tensors, is_adapter=adapter_base is not None)
         finally:
             incoming.discard("the version is served already")
-        if incoming.digest != self._release.id.digest:
+        if (incoming.digest, adapter_base) != (self._release.id.digest, self._release.adapter_base):
             raise self._not_newer(release)
         return self._count(self._release.id)
 
@@ -205,14 +236,22 @@ class WeightsFanout:
         tensors: AsyncIterator[TensorChunk],
         *,
         base: ReleaseId | None = None,
+        adapter_base: ReleaseId | None = None,
     ) -> int:
         """Receive tensors while passing them on to the workers."""
-        arriving = Release(id=release, spool=incoming.locked, log=incoming.log, shared=self._store.shared, base=base)
+        arriving = Release(
+            id=release,
+            spool=incoming.locked,
+            log=incoming.log,
+            shared=self._store.shared,
+            base=base,
+            adapter_base=adapter_base,
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 installed = group.create_task(self._changes.do(lambda: self._install(arriving, incoming)))
                 try:
-                    await received(incoming, tensors)
+                    await received(incoming, tensors, is_adapter=adapter_base is not None)
                 except BaseException as error:
                     incoming.log.fail(f"the trainer's stream ended: {error}")
                     raise
@@ -227,6 +266,7 @@ class WeightsFanout:
         try:
             self._require_newer(release.id)
             self._require_base(release.base)
+            self._require_whole(release.adapter_base)
             release, committed = await install(self._pool, release, incoming, straggler_s=self._straggler_s)
         except BaseException as error:
             if isinstance(error, TltError):
@@ -256,9 +296,11 @@ class WeightsFanout:
             except OSError as error:  # the update is committed; only a restart of this gateway would miss the spool
                 log.warning("release_not_recoverable", policy_version=release.id.version, error=str(error))
                 continue
+            if self._whole.id == kept.id:
+                self._whole = kept
             if self._release.id == kept.id:
                 self._release = kept
-            elif self._previous.id != kept.id:
+            elif kept.id not in {old.id for old in (self._whole, *self._replaced)}:
                 kept.remove()
 
     def _adopt(self, info: WorkerInfo) -> None:
@@ -266,13 +308,20 @@ class WeightsFanout:
         Adopt a newer release that a worker serves, published through another gateway or by this one before it
         restarted.
         """
-        if info.served.id > self._release.id and info.served.id not in self._installing:
-            self._serve(Release(id=info.served.id, uri=info.served.uri))
+        served = info.served
+        if served.id > self._release.id and served.id not in self._installing:
+            if served.adapter_base is not None and served.adapter_base != self._whole.id:
+                self._serve(Release(id=served.adapter_base))
+            self._serve(Release(id=served.id, uri=served.uri, adapter_base=served.adapter_base))
 
     def _serve(self, release: Release) -> None:
         """Set the fleet's release. Workers at an older one stop accepting requests."""
-        self._previous.remove()
-        self._previous, self._release = self._release, release
+        self._make_room()
+        before = {self._release.id: self._release, self._whole.id: self._whole}
+        self._release = release
+        if release.adapter_base is None:
+            self._whole = release
+        self._replaced = tuple(old for known, old in before.items() if known not in {release.id, self._whole.id})
         self._pool.served = release.id
         self._joins.supersede()
         metrics.GATEWAY_POLICY_VERSION.set(release.id.version)
@@ -285,9 +334,16 @@ class WeightsFanout:
         serving = any(worker.info and worker.info.served.id == self._release.id for worker in self._pool.workers)
         if self._release.recovered and not serving:
             log.warning("recovered_release_refused", policy_version=self._release.id.version)
-            self._release.remove()
-            self._release = FIRST
+            for refused in (self._release, self._whole):
+                refused.remove()
+            self._release = self._whole = FIRST
             self._pool.served = FIRST.id
+
+    def _make_room(self) -> None:
+        """Delete releases that were replaced."""
+        for old in self._replaced:
+            old.remove()
+        self._replaced = ()
 
     def _count(self, release: ReleaseId) -> int:
         return sum(
@@ -303,6 +359,13 @@ class WeightsFanout:
         if base is not None and base != self._release.id:
             raise StaleVersionError(
                 f"base_version is {base.version}; served by now: {self._release.id}", field="header.base_version"
+            )
+
+    def _require_whole(self, base: ReleaseId | None) -> None:
+        if base is not None and base != self._whole.id:
+            raise StaleVersionError(
+                f"the adapter was to be merged into release {base}; served by now: {self._whole.id}",
+                field="header.adapter_base",
             )
 
     def _not_newer(self, release: ReleaseId) -> InvalidRequestError:

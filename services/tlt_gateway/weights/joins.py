@@ -28,9 +28,10 @@ class Joins:
         """End all joins, since another release is served. The pool passes their workers to `join` again."""
         self._running.end()
 
-    async def join(self, worker: PooledWorker, release: Release) -> WorkerInfo | None:
+    async def join(self, worker: PooledWorker, release: Release, whole: Release) -> WorkerInfo | None:
         """
-        Bring a worker to `release`, then let it accept requests. Failures are logged; the worker stays behind.
+        Bring a worker to `release`, then let it accept requests. If that is an adapter, the worker gets the `whole`
+        weights first unless it has them. Failures are logged; the worker stays behind.
 
         Returns the state of the worker, or None if it refuses the weights themselves.
         """
@@ -40,8 +41,9 @@ class Joins:
             if info.served.id < release.id:
                 self._pool.behind(worker, info)
                 async with self._running.until_ended():
-                    if not await self._bring_forward(worker, release):
-                        return info
+                    for each in _missing(info, release, whole):
+                        if not await self._bring_forward(worker, each):
+                            return info
                 info = await self._pool.fresh(worker)
         except TimeoutError:
             log.info("join_superseded", worker=worker.name, policy_version=release.id.version)
@@ -70,7 +72,9 @@ class Joins:
         peers = [
             peer.address
             for peer in self._pool.workers
-            if peer.state is PooledState.READY and peer.info is not None and peer.info.served.id == release.id
+            if peer.state is PooledState.READY
+            and peer.info is not None
+            and release.id in {peer.info.served.id, peer.info.served.whole}
         ]
         order = release.order(*random.sample(peers, min(PEERS, len(peers))), joining=True)
         direct = release.direct(joining=True)
@@ -87,3 +91,10 @@ class Joins:
         else:
             return False
         return True
+
+
+def _missing(info: WorkerInfo, release: Release, whole: Release) -> tuple[Release, ...]:
+    """Return what a worker that is behind needs, in order."""
+    if release.adapter_base is None or info.served.whole == whole.id:
+        return (release,)
+    return whole, release

@@ -1,7 +1,7 @@
 """The served weights: their identity, and a source for workers that join later."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
@@ -24,13 +24,15 @@ class Release:
     """Whether workers can read the spool's directory."""
     base: ReleaseId | None = None
     """The release that workers must serve when they switch, since the weights were derived from it; None for any."""
+    adapter_base: ReleaseId | None = None
+    """The whole weights that it is an adapter of, with the digest of their tensors if known; None for whole weights."""
     recovered: bool = False
     """Whether the spool was left by an earlier process."""
 
     @property
     def served(self) -> ServedRelease:
         """The release as workers report it."""
-        return ServedRelease(id=self.id, uri=self.source)
+        return ServedRelease(id=self.id, uri=self.source, adapter_base=self.adapter_base)
 
     @property
     def source(self) -> str | None:
@@ -47,14 +49,20 @@ class Release:
     def order(self, *peers: str, joining: bool = False) -> StageOrder:
         """Return the order to stage the release."""
         return StageOrder(
-            release=self.id, uri=self.source, peers=peers, joining=joining, base=self._base(joining=joining)
+            release=self.id,
+            uri=self.source,
+            peers=peers,
+            joining=joining,
+            base=self._base(joining=joining),
+            adapter_base=self.adapter_base,
         )
 
     def direct(self, *, joining: bool = False) -> tuple[StageOrder, AsyncIterator[TensorChunk]] | None:
         """Return the order and tensors with which this gateway provides the release, or None if it has none."""
         if self.log is None:
             return None
-        return StageOrder(release=self.id, joining=joining, base=self._base(joining=joining)), self.log.follow()
+        order = self.order(joining=joining)
+        return replace(order, uri=None), self.log.follow()
 
     def remove(self) -> None:
         """Delete the spool, if any."""

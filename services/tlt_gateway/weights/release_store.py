@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from tlt_common.documents import json_of
 from tlt_common.domain.ids import PolicyVersion
@@ -79,20 +81,26 @@ class ReleaseStore:
                 field="header.size_bytes",
             )
 
-    def recover(self) -> Release | None:
-        """Take over the spools of processes that have ended: return the greatest release and delete the others."""
-        found: Release | None = None
+    def recover(self) -> tuple[Release, ...]:
+        """
+        Take over the spools of processes that have ended: return the greatest release, after the whole weights that it
+        is an adapter of, and delete the others.
+        """
+        found: dict[ReleaseId, Release] = {}
         for locked in abandoned(self.directory):
             release = self._read(locked)
-            if release is None:
+            if release is None or release.id in found:
                 locked.remove()
-            elif found is None or release.id > found.id:
-                if found is not None:
-                    found.remove()
-                found = release
             else:
-                release.remove()
-        return found
+                found[release.id] = release
+        if not found:
+            return ()
+        newest = found.pop(max(found))
+        base = newest.adapter_base
+        whole = None if base is None else found.pop(base, Release(id=base))
+        for release in found.values():
+            release.remove()
+        return (newest,) if whole is None or whole.id.version == 0 else (whole, newest)
 
     def keep(self, release: Release) -> Release:
         """
@@ -109,6 +117,7 @@ class ReleaseStore:
             "key": release.id.key,
             "digest": release.id.digest,
             "uri": release.uri,
+            "adapter_base": None if release.adapter_base is None else asdict(release.adapter_base),
         }
         write_whole(locked.directory / MANIFEST, json.dumps(manifest).encode(), durable=True)
         return replace(release, spool=locked)
@@ -120,12 +129,9 @@ class ReleaseStore:
         try:
             manifest = json_of(file.read_bytes())
             release = Release(
-                id=ReleaseId(
-                    version=PolicyVersion(int(manifest["policy_version"])),
-                    key=str(manifest["key"]),
-                    digest=str(manifest["digest"]),
-                ),
+                id=_id_of(manifest["policy_version"], manifest),
                 uri=manifest["uri"],
+                adapter_base=_id_of(base["version"], base) if (base := manifest.get("adapter_base")) else None,
                 spool=locked,
                 recovered=True,
             )
@@ -135,6 +141,10 @@ class ReleaseStore:
             log.warning("release_unreadable", directory=str(locked.directory), error=str(error))
             return None
         return release
+
+
+def _id_of(version: Any, parts: Mapping[str, Any]) -> ReleaseId:
+    return ReleaseId(version=PolicyVersion(int(version)), key=str(parts["key"]), digest=str(parts["digest"]))
 
 
 def _sync(file: Path) -> None:

@@ -8,16 +8,17 @@ from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsErro
 from tlt_common.weights.spool import IDLE_S, Spool
 
 
-async def received(incoming: Spool, tensors: AsyncIterator[TensorChunk]) -> None:
+async def received(incoming: Spool, tensors: AsyncIterator[TensorChunk], *, is_adapter: bool = False) -> None:
     """
-    Receive tensors until the stream ends and complete the file.
+    Receive tensors until the stream ends and complete the file. The names of an adapter's tensors are kept: prefixes of
+    wrappers have a meaning there.
 
     Raises:
         UnavailableError: No tensor arrived for `IDLE_S` seconds.
         WeightsError: They are malformed, or do not fit the volume.
     """
     try:
-        await incoming.receive(plainly_named(tensors))
+        await incoming.receive(tensors if is_adapter else plainly_named(tensors))
     except TimeoutError:
         raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
     await incoming.finish()

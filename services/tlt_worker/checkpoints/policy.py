@@ -6,10 +6,11 @@ Only headers are read to compare shapes, so that checking a large checkpoint tak
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from tlt_common.domain.weights import plain_name
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
@@ -25,6 +26,7 @@ from tlt_common.weights.experts import (
 from tlt_common.weights.files import weight_files
 from tlt_common.weights.safetensors_file import entries_of
 from tlt_common.weights.tied_head import HEAD, is_tied
+from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.values import require_equal
 
@@ -97,6 +99,8 @@ class ModelTensors:
     """
 
     headers: Mapping[str, TensorHeader]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The model's config.json."""
     is_tied: bool = False
     layers: int | None = None
     """
@@ -122,6 +126,7 @@ class ModelTensors:
             headers = _apart(headers)
         return cls(
             headers=headers,
+            config=config,
             is_tied=is_tied(config),
             layers=layers if isinstance(layers, int) else None,
             splits_experts=splits,
@@ -184,12 +189,15 @@ class ModelTensors:
 
     def check(self, directory: Path) -> int:
         """
-        Check that a checkpoint can replace the running weights; return its size in bytes. Blocks on disk reads.
+        Check that a checkpoint, or one with an adapter, can replace the running weights; return the size in bytes of
+        what was published. Blocks on disk reads.
 
         Raises:
             WeightsError: A tensor is missing, unknown, of another shape or not a float; or a head is not the embedding
                 that it is tied to. The message names it.
         """
+        if (adapted := AdaptedCheckpoint.at(directory)) is not None:
+            return adapted.changes(self.config)[0].size_bytes
         offered = self.as_served(read_headers(directory))
         self.require_complete(offered)
         self._check_head(directory, offered)

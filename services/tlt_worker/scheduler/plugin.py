@@ -54,7 +54,7 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     from tlt_worker.scheduler.gloo_devices import SharedDevicesGloo
     from tlt_worker.scheduler.launched_round import copy_with_states, take_before_the_drafter
     from tlt_worker.scheduler.models import packed_weights
-    from tlt_worker.scheduler.policy_load import experts_apart, report_failed_load
+    from tlt_worker.scheduler.policy_load import read_policy, report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
     from tlt_worker.scheduler.stopping import (
@@ -96,7 +96,7 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
             "model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_disk",
             report_failed_load,
         ),
-        _around("model_loader.loader.DefaultModelLoader._get_weights_iterator", experts_apart),
+        _around("model_loader.loader.DefaultModelLoader._get_weights_iterator", read_policy),
         _around("state_capturer.routed_experts.RoutedExpertsCapturer.create", routed_experts.room_for_verification),
         _around("state_capturer.base.BaseTopkCapturer.on_forward_end", routed_experts.keep_until_processed),
         Hook(target="torch.distributed.distributed_c10d.ProcessGroupGloo", how=How.SET, replacement=SharedDevicesGloo),

@@ -1,11 +1,14 @@
-"""Loads the policy's weights: keeps the scheduler alive after a failed load, and splits stacked experts."""
+"""Loads the policy's weights: survives a failed load, merges adapters, and splits stacked experts."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from tlt_common.weights.experts import are_served_apart, parts_of
+from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
 
 
 def report_failed_load(original: Callable[..., Any], self: Any, model_path: str, *args: Any, **kw: Any) -> Any:
@@ -25,16 +28,21 @@ def report_failed_load(original: Callable[..., Any], self: Any, model_path: str,
     return done, message
 
 
-def experts_apart(original: Callable[..., Any], self: Any, source: Any, *args: Any, **kw: Any) -> Any:
+def read_policy(original: Callable[..., Any], self: Any, source: Any, *args: Any, **kw: Any) -> Any:
     """
-    Wrap the reading of a checkpoint: split stacked experts for classes that would silently skip them.
+    Wrap the reading of a checkpoint: split stacked experts for classes that would silently skip them, and merge an
+    adapter into its base.
 
-    The tensors are views of the stack, so nothing is copied.
+    The experts are views of the stack, so nothing is copied.
     """
+    adapted = AdaptedCheckpoint.at(Path(source.model_or_path))
+    if adapted is not None:
+        source = replace(source, model_or_path=str(adapted.base))
     weights = original(self, source, *args, **kw)
-    if source.model_config is None or not are_served_apart(source.model_config.hf_config.to_dict()):
-        return weights
-    return (part for name, tensor in weights for part in split(name, tensor))
+    config = {} if source.model_config is None else source.model_config.hf_config.to_dict()
+    if are_served_apart(config):
+        weights = (part for name, tensor in weights for part in split(name, tensor))
+    return weights if adapted is None else adapted.merged(weights, config)
 
 
 def split(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:

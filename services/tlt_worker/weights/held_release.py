@@ -6,10 +6,14 @@ from pathlib import Path
 from tlt_common.aio import Blocks
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, ReleaseId, ServedRelease, Staged
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsError
-from tlt_common.weights.checkpoint import pieces_in
+from tlt_common.weights.adapter import adapter_entries
+from tlt_common.weights.checkpoint import pieces_in, pieces_of
+from tlt_common.weights.digest import TENSORS, tensors_digest
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.safetensors_file import Piece
 from tlt_common.weights.spool import Spool
+from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
 from tlt_worker.checkpoints.finite import FiniteCheck
 
 
@@ -27,7 +31,9 @@ class HeldRelease:
         id: The release, with its digest once it is staged.
         uri: URI where it was published; None if it was streamed.
         base: The release that must be served until the switch; None for any.
-        directory: Directory of its files; None until it is staged.
+        merged_into: The whole weights that it is an adapter of; None for whole weights.
+        directory: Directory that the engine loads; None until it is staged.
+        shared: Directory with the embedding and head that are served then.
         staged: Result of staging; None until it is staged.
         incoming: The spool in which it arrives.
         turn: Held by the call that receives the release; repeated calls wait for it.
@@ -43,17 +49,21 @@ class HeldRelease:
         uri: str | None = None,
         directory: Path | None = None,
         base: ReleaseId | None = None,
+        merged_into: "HeldRelease | None" = None,
     ) -> None:
         self.id = release
         self.uri = uri
         self.base = base
+        self.merged_into = merged_into
         self.directory = directory
+        self.shared = directory
         self.staged: Staged | None = None
         self.incoming: Spool | None = None
         self.turn = asyncio.Lock()
         self._spool_dir = spool_dir
         self._max_bytes = max_bytes
-        self._copy: LockedDirectory | None = None
+        self._copies: list[LockedDirectory] = []
+        self._tensors_digest = ""
         self._log: PieceLog | None = None
         self._arrived = asyncio.Event()
         self.receiving = Blocks()
@@ -62,12 +72,18 @@ class HeldRelease:
     @property
     def served(self) -> ServedRelease:
         """The release as gateways see it."""
-        return ServedRelease(id=self.id, uri=self.uri)
+        base = None if self.merged_into is None else self.merged_into.id
+        return ServedRelease(id=self.id, uri=self.uri, adapter_base=base)
+
+    @property
+    def whole(self) -> "HeldRelease":
+        """The whole weights that this is, or is an adapter of."""
+        return self.merged_into or self
 
     @property
     def is_copied(self) -> bool:
         """Whether this worker made a copy, which it deletes with the release."""
-        return self.incoming is not None or self._copy is not None
+        return self.incoming is not None or bool(self._copies)
 
     @property
     def pieces(self) -> int:
@@ -89,13 +105,26 @@ class HeldRelease:
         return self.incoming
 
     def copied(self, locked: LockedDirectory) -> None:
-        """Mark this directory as a copy to delete with the release."""
-        self._copy = locked
+        """Mark this directory as one to delete with the release."""
+        self._copies.append(locked)
 
-    def complete(self, release: ReleaseId, directory: Path, staged: Staged) -> None:
-        """Mark the release as staged in `directory`."""
-        self.id, self.directory, self.staged = release, directory, staged
+    def complete(self, release: ReleaseId, directory: Path, staged: Staged, *, shared: Path | None = None) -> None:
+        """Mark the release as staged in `directory`, with embedding and head in `shared` if they are elsewhere."""
+        self.id, self.directory, self.shared, self.staged = release, directory, shared or directory, staged
         self._arrived.set()
+
+    def tensors_digest(self) -> str:
+        """
+        Return the digest of all tensors, which is computed once. Blocks on disk reads.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        if not self._tensors_digest:
+            assert self.directory is not None  # noqa: S101 - asked for what is served
+            known = self.id.digest if self.id.digest.startswith(TENSORS) else ""
+            self._tensors_digest = known or tensors_digest(pieces_in(self.directory))
+        return self._tensors_digest
 
     def require_wanted(self) -> None:
         """
@@ -128,14 +157,21 @@ class HeldRelease:
         self.receiving.end()
         if self.incoming is not None:
             self.incoming.discard(why)
-        if self._copy is not None:
-            self._copy.remove()
+        for copy in self._copies:
+            copy.remove()
 
     async def _read(self) -> PieceLog:
         """Return the pieces of files that are read in place."""
         if self.directory is None:
             raise UnavailableError(self._ended)
         try:
-            return PieceLog.of(await asyncio.to_thread(pieces_in, self.directory))
+            return PieceLog.of(await asyncio.to_thread(_pieces_of, self.directory))
         except (OSError, WeightsError) as error:
             raise UnavailableError(f"{self.directory} cannot be read: {error}") from error
+
+
+def _pieces_of(directory: Path) -> tuple[Piece, ...]:
+    """Return what of a release travels: whole weights, or an adapter without its base."""
+    if (adapted := AdaptedCheckpoint.at(directory)) is None:
+        return pieces_in(directory)
+    return tuple(piece for entry in adapter_entries(adapted.adapter) for piece in pieces_of(entry))

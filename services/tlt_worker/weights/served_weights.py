@@ -57,9 +57,9 @@ class ServedWeights:
 
     @property
     def directory(self) -> Path:
-        """Directory of the served weights; the trainer reads embedding and head from it."""
-        assert self._served.directory is not None  # noqa: S101 - what is served was staged
-        return self._served.directory
+        """Directory with the served embedding and head, which the trainer reads. All weights, without an adapter."""
+        assert self._served.shared is not None  # noqa: S101 - what is served was staged
+        return self._served.shared
 
     async def stage(self, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> tuple[int, str]:
         """
@@ -108,14 +108,14 @@ class ServedWeights:
         Raises:
             NotFoundError: The release is neither served nor staged here.
         """
-        for held in (self._served, self._switching, self._staged):
+        for held in (self._served, self._switching, self._staged, self._served.whole):
             if held is not None and held.id == release and release.version > 0:
                 return held
         raise NotFoundError(f"release {release} is not held by this worker", field="release")
 
     def close(self) -> None:
         """Delete all copies made by this worker."""
-        for held in (self._served, self._switching, self._staged):
+        for held in (self._served, self._switching, self._staged, self._served.whole):
             if held is not None:
                 held.remove("the worker is shutting down")
 
@@ -131,7 +131,7 @@ class ServedWeights:
                     f"release {order.release} was overtaken by {staged.id}, which is being staged", field="release"
                 )
             staged.remove(f"release {staged.id} was overtaken by {order.release}")
-        self._staged = self._staging.begin(order)
+        self._staged = self._staging.begin(order, self._served.whole)
         return self._staged
 
     async def _receive(self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> None:
@@ -161,6 +161,8 @@ class ServedWeights:
             held = "none" if staged is None else str(staged.id)
             raise StaleVersionError(f"release is {release}, staged is {held}; stage it first", field="release")
         self._require_base(staged.base)
+        if staged.merged_into is not None:
+            self._require_whole(staged.merged_into.id)
         if contradict(release.digest, staged.id.digest):
             raise WeightsError(
                 f"release {release} has digest {release.digest}; this worker staged {staged.id.digest}", field="release"
@@ -178,7 +180,8 @@ class ServedWeights:
             self._switching = None
         # The digest of the update stands for the release in the whole fleet.
         staged.id = replace(staged.id, digest=release.digest or staged.id.digest)
-        previous.remove(f"release {previous.id} was replaced by {release}")
+        for old in {previous, previous.whole} - {staged.whole}:
+            old.remove(f"release {old.id} was replaced by {release}")
         metrics.WORKER_POLICY_VERSION.set(release.version)
         metrics.WORKER_PAUSE_SECONDS.labels(cause="weights").observe(pause_s)
         log.info("weights_switched", policy_version=release.version, key=release.key, pause_s=round(pause_s, 4))
@@ -190,8 +193,16 @@ class ServedWeights:
                 f"the weights are changes of {base}; served: {self._served.id}", field="header.base_version"
             )
 
+    def _require_whole(self, wanted: ReleaseId) -> None:
+        if wanted != (whole := self._served.whole.id):
+            raise StaleVersionError(
+                f"the adapter is to be merged into release {wanted}; this worker has {whole}", field="adapter_base"
+            )
+
     def _require_newer(self, order: StageOrder) -> None:
         self._require_base(order.base)
+        if order.adapter_base is not None:
+            self._require_whole(order.adapter_base)
         release = order.release
         served = max(held.id for held in (self._served, self._switching) if held is not None)
         if release > served and release.version == served.version and not order.joining:

@@ -1,18 +1,22 @@
 """Fetches the weights of a release to this worker and checks them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 
-from tlt_common.domain.weights import Staged, StageOrder, TensorChunk
+from tlt_common.domain.weights import ReleaseId, Staged, StageOrder, TensorChunk
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
-from tlt_common.weights.digest import contradict, files_digest
+from tlt_common.weights.adapter import adapter_entries
+from tlt_common.weights.checkpoint import pieces_of
+from tlt_common.weights.digest import contradict, files_digest, tensors_digest
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.spool import IDLE_S
+from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
 from tlt_worker.checkpoints.read_ahead import read_ahead
 from tlt_worker.weights import peers
 from tlt_worker.weights.held_release import HeldRelease
@@ -30,6 +34,7 @@ class Staging:
         sources: Accepted sources of weights, and their maximum size.
         connect: Opens a channel to a peer.
         check: Compares a directory with the running model and returns its size in bytes, or raises WeightsError.
+        model_config: The model's config.json.
     """
 
     def __init__(
@@ -39,20 +44,29 @@ class Staging:
         connect: Callable[[str], grpc.aio.Channel],
         *,
         check: Callable[[Path], Awaitable[int]],
+        model_config: Mapping[str, Any],
     ) -> None:
         self._spool_dir = spool_dir
         self._sources = sources
         self._connect = connect
         self._check = check
+        self._model_config = model_config
 
-    def begin(self, order: StageOrder) -> HeldRelease:
-        """Return the release named by an order, before any of it has arrived."""
+    def begin(self, order: StageOrder, whole: HeldRelease) -> HeldRelease:
+        """
+        Return the release named by an order, before any of it has arrived.
+
+        Args:
+            order: What to stage.
+            whole: The whole weights that this worker has, into which adapters are merged.
+        """
         return HeldRelease(
             order.release,
             spool_dir=self._spool_dir,
             max_bytes=self._sources.max_bytes,
             uri=order.uri,
             base=order.base,
+            merged_into=None if order.adapter_base is None else whole,
         )
 
     async def receive(self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> None:
@@ -76,7 +90,11 @@ class Staging:
                 directory, digest = await self._located(held, order.uri, order)
         except OSError as error:
             raise WeightsUnreadableError(f"cannot store release {order.release}: {error}") from error
-        size = await self._check(directory)
+        checkpoint, shared = directory, directory
+        if order.adapter_base is not None:
+            await asyncio.to_thread(_require_base, held.whole, order.adapter_base)
+            checkpoint, shared = await asyncio.to_thread(self._adapted, held, directory)
+        size = await self._check(checkpoint)
         if contradict(order.release.digest, digest):
             raise WeightsUnreadableError(
                 f"release {order.release} has digest {order.release.digest}; received: {digest}", field="release"
@@ -84,7 +102,7 @@ class Staging:
         if held.incoming is None:  # what arrived was looked at in passing
             await self._read_ahead(directory)
         release = replace(order.release, digest=order.release.digest or digest)
-        held.complete(release, directory, Staged(staged_bytes=size, digest=digest))
+        held.complete(release, checkpoint, Staged(staged_bytes=size, digest=digest), shared=shared)
         log.info("weights_staged", policy_version=release.version, staged_bytes=size, copied=held.is_copied)
 
     async def _received(
@@ -108,6 +126,8 @@ class Staging:
     async def _located(self, held: HeldRelease, uri: str, order: StageOrder) -> tuple[Path, str]:
         try:
             directory = await self._directory(held, uri)
+            if order.adapter_base is not None:
+                return directory, await asyncio.to_thread(_adapter_digest, directory)
             return directory, await asyncio.to_thread(files_digest, directory)
         except (WeightsUnreadableError, OSError) as error:
             unreadable = error if isinstance(error, WeightsError) else WeightsUnreadableError(f"{uri}: {error}")
@@ -115,6 +135,16 @@ class Staging:
                 raise unreadable from error
             log.warning("weights_source_unreadable", uri=uri, error=unreadable.message, peers=order.peers)
             return await self._received(held, order, _nothing())
+
+    def _adapted(self, held: HeldRelease, adapter: Path) -> tuple[Path, Path]:
+        """Return a directory that joins an adapter and its base, and one with embedding and head as merged."""
+        base = held.whole.directory
+        assert base is not None  # noqa: S101 - it is held
+        locked = LockedDirectory.create(self._spool_dir)
+        held.copied(locked)
+        joined = AdaptedCheckpoint(base=base, adapter=adapter)
+        joined.link(locked.directory)
+        return locked.directory, joined.shared(locked.directory, self._model_config)
 
     async def _read_ahead(self, directory: Path) -> None:
         """Read files whose values have not been checked. If they do not fit the model, only headers are read."""
@@ -129,6 +159,25 @@ class Staging:
         locked = await asyncio.to_thread(LockedDirectory.create, self._spool_dir)
         held.copied(locked)
         return await asyncio.to_thread(self._sources.fetch, uri, locked.directory / "copy")
+
+
+def _require_base(whole: HeldRelease, wanted: ReleaseId) -> None:
+    """
+    Check that an adapter belongs to these weights.
+
+    Raises:
+        WeightsError: It was trained on others.
+    """
+    if wanted.digest and contradict(wanted.digest, found := whole.tensors_digest()):
+        raise WeightsError(
+            f"the adapter was trained on weights with digest {wanted.digest}; release {whole.id}, into which it would "
+            f"be merged, has {found}. Publish the whole weights that it belongs to first",
+            field="adapter_base",
+        )
+
+
+def _adapter_digest(directory: Path) -> str:
+    return tensors_digest(piece for entry in adapter_entries(directory) for piece in pieces_of(entry))
 
 
 async def _nothing() -> AsyncIterator[TensorChunk]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.adapters import peft_model, write_adapter, write_merged
 from tests.engine import models
 from tests.engine.scenes.engine import CHAINS, answer, prompt, running
 from tlt_common.client import ChangedElements
@@ -18,6 +19,7 @@ from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.spool import Spool
+from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
@@ -38,8 +40,14 @@ class UpdatesResult:
     """With a head that equals the embedding."""
     sharded: TokenChunk
     """In shards, with a stale file beside them."""
+    merged: TokenChunk
+    """With an adapter that PEFT merged."""
+    adapted: TokenChunk
+    """With that adapter and its base."""
     other_head: str
-    """Error of a head that does not."""
+    """Error of a head that does not equal the embedding."""
+    other_adapter: str
+    """Error of an adapter of another model."""
     without_norm: str
 
 
@@ -54,6 +62,12 @@ async def updates(work: Path) -> UpdatesResult:
     bare = _written(
         work / "bare", start, {"model.safetensors": {k: v for k, v in after.items() if k != "model.norm.weight"}}
     )
+    tuned = peft_model(start, target_modules="all-linear", r=4, lora_alpha=8, use_rslora=True)
+    merged = write_merged(tuned, work / "merged")
+    adapted = _joined(work / "adapted", start, write_adapter(tuned, work / "adapter"))
+    deeper = write_adapter(
+        peft_model(models.write_qwen(work / "deep", "qwen2", layers=3), target_modules=["q_proj"]), work / "deeper"
+    )
     config = EngineConfig(dtype="float32", max_running=4, context_length=512, arms=CHAINS)
     async with running(start, config, Experiment(seed=1)) as engine:
         served = _Served(engine, start)
@@ -63,7 +77,10 @@ async def updates(work: Path) -> UpdatesResult:
             folded=await served.answer(_spooled(work, folded(start, _spooled(work, stream(changes))))),
             with_head=await served.answer(with_head),
             sharded=await served.answer(_sharded(work / "sharded", start, before, after)),
+            merged=await served.answer(merged),
+            adapted=await served.answer(adapted),
             other_head=await served.refusal(other),
+            other_adapter=await served.refusal(_joined(work / "deeper-joined", start, deeper)),
             without_norm=await served.refusal(bare),
         )
 
@@ -87,6 +104,12 @@ class _Served:
         except WeightsError as error:
             return error.message
         return ""
+
+
+def _joined(directory: Path, base: Path, adapter: Path) -> Path:
+    directory.mkdir()
+    AdaptedCheckpoint(base=base, adapter=adapter).link(directory)
+    return directory
 
 
 def _changed(before: dict[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -38,7 +38,7 @@ async def test_a_gateway_that_restarts_with_its_spool_brings_a_restarted_fleet_f
     worker.policy_version, worker.weights = type(worker.policy_version)(0), {}
     recover = ReleaseStore.recover
 
-    def recover_late(store: ReleaseStore) -> Release | None:
+    def recover_late(store: ReleaseStore) -> tuple[Release, ...]:
         time.sleep(disk_s)
         return recover(store)
 

@@ -9,9 +9,17 @@ import pytest
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
-from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsError, WeightsUnreadableError
+from tlt_common.errors import (
+    InvalidRequestError,
+    StaleVersionError,
+    TltError,
+    UnavailableError,
+    WeightsError,
+    WeightsUnreadableError,
+)
 from tlt_gateway.http.bodies.updates import no_tensors
 from tlt_gateway.weights.deltas import folded, require_base
+from tlt_gateway.weights.release import Release
 from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.workers.worker_pool import WorkerPool
 
@@ -71,6 +79,11 @@ async def test_without_a_worker_that_serves_the_base_nothing_is_folded() -> None
 
 
 def test_another_base_is_refused_with_both_versions() -> None:
-    require_base(PolicyVersion(3), BASE)
+    require_base(PolicyVersion(3), Release(id=BASE))
     with pytest.raises(StaleVersionError, match="base_version is 2; served: 3"):
-        require_base(PolicyVersion(2), BASE)
+        require_base(PolicyVersion(2), Release(id=BASE))
+
+
+def test_changes_of_an_adapter_are_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="an adapter upon 2"):
+        require_base(PolicyVersion(3), Release(id=BASE, adapter_base=ReleaseId(version=PolicyVersion(2))))

@@ -26,8 +26,7 @@ def kept(directory: Path, version: int = 3) -> Path:
 
 def test_what_was_served_is_found_again(tmp_path: Path) -> None:
     kept(tmp_path)
-    found = ReleaseStore(tmp_path, shared=False).recover()
-    assert found is not None
+    (found,) = ReleaseStore(tmp_path, shared=False).recover()
     assert (found.id.version, found.log is not None and len(found.log)) == (3, 1)
     found.release()
 
@@ -47,7 +46,7 @@ def test_a_damaged_release_is_deleted_and_ends_nothing(tmp_path: Path, damage: s
             (directory / MANIFEST).write_bytes(b"{")
         case "kind":
             (directory / MANIFEST).write_text(json.dumps([3]))
-    assert ReleaseStore(tmp_path, shared=False).recover() is None
+    assert ReleaseStore(tmp_path, shared=False).recover() == ()
     assert not directory.exists()
 
 

@@ -140,28 +140,32 @@ class UpdateWeightsRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[UpdateWeightsHeader, _Mapping]] = ..., tensor: _Optional[_Union[_common_pb2.TensorChunk, _Mapping]] = ...) -> None: ...
 
 class UpdateWeightsHeader(_message.Message):
-    __slots__ = ("policy_version", "source", "key", "size_bytes", "base_version")
+    __slots__ = ("policy_version", "source", "key", "size_bytes", "base_version", "adapter_base")
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_BASE_FIELD_NUMBER: _ClassVar[int]
     policy_version: int
     source: _common_pb2.WeightsSource
     key: str
     size_bytes: int
     base_version: int
-    def __init__(self, policy_version: _Optional[int] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., key: _Optional[str] = ..., size_bytes: _Optional[int] = ..., base_version: _Optional[int] = ...) -> None: ...
+    adapter_base: str
+    def __init__(self, policy_version: _Optional[int] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., key: _Optional[str] = ..., size_bytes: _Optional[int] = ..., base_version: _Optional[int] = ..., adapter_base: _Optional[str] = ...) -> None: ...
 
 class UpdateWeightsResponse(_message.Message):
-    __slots__ = ("policy_version", "worker_count", "elapsed_s")
+    __slots__ = ("policy_version", "worker_count", "elapsed_s", "digest")
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_S_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     policy_version: int
     worker_count: int
     elapsed_s: float
-    def __init__(self, policy_version: _Optional[int] = ..., worker_count: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
+    digest: str
+    def __init__(self, policy_version: _Optional[int] = ..., worker_count: _Optional[int] = ..., elapsed_s: _Optional[float] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class GetServerInfoRequest(_message.Message):
     __slots__ = ()

@@ -120,20 +120,22 @@ class StageWeightsRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[StageWeightsHeader, _Mapping]] = ..., tensor: _Optional[_Union[_common_pb2.TensorChunk, _Mapping]] = ...) -> None: ...
 
 class StageWeightsHeader(_message.Message):
-    __slots__ = ("policy_version", "source", "release", "peers", "joining", "base")
+    __slots__ = ("policy_version", "source", "release", "peers", "joining", "base", "adapter_base")
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     JOINING_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_BASE_FIELD_NUMBER: _ClassVar[int]
     policy_version: int
     source: _common_pb2.WeightsSource
     release: _common_pb2.ReleaseId
     peers: _containers.RepeatedScalarFieldContainer[str]
     joining: bool
     base: _common_pb2.ReleaseId
-    def __init__(self, policy_version: _Optional[int] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., peers: _Optional[_Iterable[str]] = ..., joining: _Optional[bool] = ..., base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ...) -> None: ...
+    adapter_base: _common_pb2.ReleaseId
+    def __init__(self, policy_version: _Optional[int] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., peers: _Optional[_Iterable[str]] = ..., joining: _Optional[bool] = ..., base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., adapter_base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ...) -> None: ...
 
 class StageWeightsResponse(_message.Message):
     __slots__ = ("staged_bytes", "digest")
@@ -398,7 +400,7 @@ class ArmRounds(_message.Message):
     def __init__(self, arm: _Optional[str] = ..., group: _Optional[int] = ..., round_count: _Optional[int] = ..., accepted_tokens: _Optional[int] = ..., produced_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
+    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "adapter_base", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -412,6 +414,7 @@ class WorkerInfo(_message.Message):
     TRAINING_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_BASE_FIELD_NUMBER: _ClassVar[int]
     RECEIVING_FIELD_NUMBER: _ClassVar[int]
     FINDS_STOP_STRINGS_FIELD_NUMBER: _ClassVar[int]
     RETURNS_ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
@@ -431,10 +434,11 @@ class WorkerInfo(_message.Message):
     training: bool
     release: _common_pb2.ReleaseId
     source: _common_pb2.WeightsSource
+    adapter_base: _common_pb2.ReleaseId
     receiving: bool
     finds_stop_strings: bool
     returns_routed_experts: bool
     kv_tokens: int
     releasable: bool
     released: bool
-    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., adapter_base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...
