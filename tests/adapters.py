@@ -28,11 +28,11 @@ def peft_model(base: Path, *, seed: int = 1, size: float = 0.1, **config: Any) -
 def write_adapter(model: PeftModel, directory: Path) -> Path:
     """Write the adapter as PEFT does."""
     with warnings.catch_warnings(category=UserWarning, action="ignore"):
-        model.save_pretrained(directory)
+        model.save_pretrained(str(directory))
     return directory
 
 
 def write_merged(model: PeftModel, directory: Path) -> Path:
     """Write what PEFT merges, as a whole checkpoint."""
-    copy.deepcopy(model).merge_and_unload().save_pretrained(directory)  # type: ignore[operator]
+    copy.deepcopy(model).merge_and_unload().save_pretrained(directory)
     return directory

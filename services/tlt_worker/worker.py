@@ -20,7 +20,6 @@ from tlt_common.telemetry.log import get_logger
 from tlt_common.telemetry.optional import kept_running
 from tlt_common.weights.spool import fitting
 from tlt_worker.activity import Activity
-from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
@@ -94,7 +93,7 @@ class Worker:
                 sources,
                 partial(connect, to="worker", tls=config.tls),
                 check=engine.check_weights,
-                model_config=read_config(config.model),
+                model=config.model,
             ),
         )
         self.kept = Kept()

@@ -170,5 +170,5 @@ def _located(name: str) -> Path | None:
         from huggingface_hub import snapshot_download
 
         return Path(snapshot_download(name, local_files_only=True))
-    except Exception:  # noqa: BLE001 - of any kind, also where the package is missing: the caller names what is accepted
+    except (ImportError, OSError, ValueError):  # no such package, not in the cache, or no name of a model
         return None

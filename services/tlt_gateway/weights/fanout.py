@@ -182,8 +182,8 @@ class WeightsFanout:
         whole = self._whole.id
         if digest and contradict(digest, whole.digest):
             raise WeightsError(
-                f"adapter_base is {digest!r}; release {whole}, into which the adapter would be merged, has "
-                f"{whole.digest!r}. Publish the whole weights that it belongs to first",
+                f"the adapter was trained on weights with digest {digest}; release {whole}, into which it would be "
+                f"merged, has {whole.digest}. Publish the whole weights that it belongs to first",
                 field="header.adapter_base",
             )
         return replace(whole, digest=digest or whole.digest)

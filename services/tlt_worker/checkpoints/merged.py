@@ -176,7 +176,7 @@ _LOOKS = frozenset(
     {
         Tensor.shape.__get__,  # type: ignore[attr-defined]
         Tensor.dtype.__get__,  # type: ignore[attr-defined]
-        Tensor.device.__get__,  # type: ignore[attr-defined]
+        Tensor.device.__get__,
         Tensor.ndim.__get__,  # type: ignore[attr-defined]
         Tensor.is_cuda.__get__,  # type: ignore[attr-defined]
         Tensor.size,

@@ -1,10 +1,9 @@
 """Fetches the weights of a release to this worker and checks them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -17,6 +16,7 @@ from tlt_common.weights.digest import contradict, files_digest, tensors_digest
 from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_common.weights.spool import IDLE_S
 from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
+from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.read_ahead import read_ahead
 from tlt_worker.weights import peers
 from tlt_worker.weights.held_release import HeldRelease
@@ -34,7 +34,7 @@ class Staging:
         sources: Accepted sources of weights, and their maximum size.
         connect: Opens a channel to a peer.
         check: Compares a directory with the running model and returns its size in bytes, or raises WeightsError.
-        model_config: The model's config.json.
+        model: The model's directory.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Staging:
         connect: Callable[[str], grpc.aio.Channel],
         *,
         check: Callable[[Path], Awaitable[int]],
-        model_config: Mapping[str, Any],
+        model: Path,
     ) -> None:
         self._spool_dir = spool_dir
         self._sources = sources
         self._connect = connect
         self._check = check
-        self._model_config = model_config
+        self._model = model
 
     def begin(self, order: StageOrder, whole: HeldRelease) -> HeldRelease:
         """
@@ -144,7 +144,7 @@ class Staging:
         held.copied(locked)
         joined = AdaptedCheckpoint(base=base, adapter=adapter)
         joined.link(locked.directory)
-        return locked.directory, joined.shared(locked.directory, self._model_config)
+        return locked.directory, joined.shared(locked.directory, read_config(self._model))
 
     async def _read_ahead(self, directory: Path) -> None:
         """Read files whose values have not been checked. If they do not fit the model, only headers are read."""

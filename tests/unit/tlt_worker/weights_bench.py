@@ -44,7 +44,7 @@ class Bench:
             WeightSources(prefixes=("/", "memory://")),
             connect,
             check=self.engine.check_weights,
-            model_config={},
+            model=Path("/model"),
         )
         self.weights = ServedWeights(
             self.engine, self.changes, self.activity, self._make_way, model=Path("/model"), staging=staging
