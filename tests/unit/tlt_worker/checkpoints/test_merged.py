@@ -98,7 +98,7 @@ def test_a_tied_matrix_is_changed_as_the_trained_model_has_it(tmp_path: Path) ->
     model = peft_model(base, target_modules=["embed_tokens", "lm_head", "q_proj"], ensure_weight_tying=True, size=0.05)
     model.train(mode=False)
     write_adapter(model, tmp_path / "adapter")
-    served = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).eval()
+    served = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     merged = {name: computed(tensor) for name, tensor in loaded(base, tmp_path / "adapter").items()}
     served.load_state_dict(merged, strict=False)
     served.tie_weights()
