@@ -1,4 +1,4 @@
-"""A worker with a real engine that drafts in every round, in a separate process."""
+"""A worker with a real engine, which drafts in every round or never, in a separate process."""
 
 import asyncio
 import sys
@@ -31,15 +31,15 @@ class _DraftingEngine(SglangEngine):
 
 
 @asynccontextmanager
-async def engine_worker(model: Path, drafter: Path, run_dir: Path) -> AsyncIterator[str]:
+async def engine_worker(model: Path, drafter: Path | None, run_dir: Path, *, dtype: str = "") -> AsyncIterator[str]:
     """
-    Run a worker in its own process until the end of the block; yield its address.
+    Run a worker in its own process until the end of the block; yield its address. Without a drafter it never drafts.
 
     Raises:
         RuntimeError: It does not start.
     """
     announced = run_dir / "address"
-    program = [sys.executable, "-m", __name__, str(model), str(drafter), str(run_dir), str(announced)]
+    program = [sys.executable, "-m", __name__, str(model), str(drafter or ""), str(run_dir), str(announced), dtype]
     # The result may go to stdout.
     process = await asyncio.create_subprocess_exec(*killed_with_parent(program), stdout=sys.stderr)
     try:
@@ -53,7 +53,7 @@ async def engine_worker(model: Path, drafter: Path, run_dir: Path) -> AsyncItera
         await end(process, STOP_S)
 
 
-def main(model: str, drafter: str, run_dir: str, announced: str) -> None:
+def main(model: str, drafter: str, run_dir: str, announced: str, dtype: str) -> None:
     """Run the process."""
 
     def announce(address: str) -> None:
@@ -61,9 +61,11 @@ def main(model: str, drafter: str, run_dir: str, announced: str) -> None:
         partial.write_text(address)
         partial.rename(announced)
 
+    drafts = {"drafter": drafter, "arms": ("off", ARM)} if drafter else {"arms": ("off",)}
+    engine = drafts | ({"dtype": dtype} if dtype else {})
     config = WorkerConfig(
         model=Path(model),
-        engine=EngineConfig(drafter=Path(drafter), arms=("off", ARM), context_length=CONTEXT),
+        engine=EngineConfig.model_validate({"context_length": CONTEXT, **engine}),
         listen="127.0.0.1:0",
         run_dir=Path(run_dir),
         trainer=TrainerSettings(enabled=False),
@@ -72,8 +74,9 @@ def main(model: str, drafter: str, run_dir: str, announced: str) -> None:
 
     # As `tlt serve worker`: under the policy that SGLang sets, only uvloop's loops start child processes.
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-    asyncio.run(live(config, _DraftingEngine(config.model, config.engine), on_serving=announce))
+    kind = _DraftingEngine if drafter else SglangEngine
+    asyncio.run(live(config, kind(config.model, config.engine), on_serving=announce))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])

@@ -1,5 +1,6 @@
 """A base checkpoint with an adapter: a directory with links to both, which the engine loads like any other weights."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from tlt_common.errors import WeightsUnreadableError
 from tlt_common.weights.adapter import Adapter, Change
 from tlt_common.weights.checkpoint import entries_in
 from tlt_common.weights.experts import are_served_apart, entries_apart
+from tlt_common.weights.files import weight_files
 from tlt_common.weights.layout import FILE_NAME
 from tlt_common.weights.tied_head import EMBEDDING, HEAD, is_tied
 
@@ -37,6 +39,17 @@ class AdaptedCheckpoint:
         if not (directory / _BASE).is_symlink():
             return None
         return cls(base=(directory / _BASE).resolve(), adapter=(directory / _ADAPTER).resolve())
+
+    def read_ahead(self) -> None:
+        """
+        Ask the kernel to have the base in the page cache, which all workers of a machine share, before it is loaded.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        for file in weight_files(self.base):
+            with file.open("rb") as stream:
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
     def link(self, directory: Path) -> None:
         """Write an empty directory that the engine can load."""

@@ -143,6 +143,7 @@ class Staging:
         locked = LockedDirectory.create(self._spool_dir)
         held.copied(locked)
         joined = AdaptedCheckpoint(base=base, adapter=adapter)
+        joined.read_ahead()
         joined.link(locked.directory)
         return locked.directory, joined.shared(locked.directory, read_config(self._model))
 
