@@ -91,6 +91,12 @@ def _of_model(model: str, *, quick: bool, drafter: str | None, minutes: float | 
 def result(run: Run) -> Result:
     """Return the figures of a finished run."""
     found = figures(run)
+    pairs = [step.pairs for step in run.compared if step.pairs]
+    counts = {
+        "steps_compared": len(run.compared),
+        "identical": sum(each.identical for each in pairs),
+        "responses": sum(each.responses for each in pairs),
+    }
     differences = {
         f"difference_step_{step.index}_{place}": str(difference)
         for step in run.compared
@@ -98,7 +104,7 @@ def result(run: Run) -> Result:
     }
     return Result(
         name="rollout",
-        figures={name: figure.value for name, figure in found.items()},
+        figures={name: figure.value for name, figure in found.items()} | counts,
         spread={name: (figure.low, figure.high) for name, figure in found.items()},
         repeats=len(run.compared),
         notes={
