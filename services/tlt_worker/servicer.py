@@ -85,7 +85,7 @@ class WorkerServicer(wire.Servicer):
         self, request_iterator: AsyncIterator[wire.pb.FoldWeightsRequest], context: Context
     ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
         base, uri, changes = await transfer.base_and_changes(aiter(request_iterator))
-        async with aclosing(self._worker.folding.fold(base, uri, changes)) as chunks:
+        async with aclosing(self._worker.weights.fold(base, uri, changes)) as chunks:
             async for chunk in chunks:
                 yield wire.with_tensor(wire.pb.FoldWeightsResponse, chunk)
 

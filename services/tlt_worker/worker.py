@@ -37,7 +37,6 @@ from tlt_worker.speculation.frame_sender import OFF, FrameSender
 from tlt_worker.speculation.round_log import RoundLog
 from tlt_worker.speculation.served_drafter import ServedDrafter
 from tlt_worker.speculation.tuner_stream import TunerStream
-from tlt_worker.weights.delta_folding import DeltaFolding
 from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.receiver import Receiver
 from tlt_worker.weights.served_weights import ServedWeights
@@ -102,12 +101,6 @@ class Worker:
             CollectedTensors(spool_dir, config.model, lambda: self.weights.directory),
             max_bytes=max_bytes,
             on_change=self.watchers.changed,
-        )
-        self.folding = DeltaFolding(
-            spool_dir,
-            config.model,
-            lambda: (self.weights.release.id, self.weights.directory),
-            sources=sources,
         )
         self.drafter = ServedDrafter(
             engine,

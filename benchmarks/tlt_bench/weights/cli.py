@@ -4,52 +4,33 @@ from typing import Annotated
 
 import typer
 
-from tlt_bench.options import Json, Model
+from tlt_bench.options import Json
 
 
 def weights(
     json: Json = "-",
     megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
     repeats: Annotated[int, typer.Option(min=1, help="Updates per setup, after a first one.")] = 3,
-    drafter: Annotated[
-        bool, typer.Option("--drafter", help="Measure the accept length after each kind of update, instead.")
-    ] = False,
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Measure LoRA adapters against whole weights, instead.")
     ] = False,
     layers: Annotated[
         int, typer.Option(min=1, max=28, help="With --adapter: layers of the 7B shape. 28 need 64 GB of memory.")
     ] = 4,
-    model: Model = None,
 ) -> None:
     """
     Measure weight updates of 1, 2, 4 and 8 workers that share the gateway's spool, and of 1 and 8 that do not, against
     one raw copy of the same bytes: 5 minutes on 2 cores.
 
-    With --drafter, a real engine serves a model with its shipped drafter, by default the demo's with its own 4 layers:
-    less than a minute after the engine has started.
-
     With --adapter, a real engine serves random weights of the shape of Qwen2.5-7B, with fewer layers by default, and a
     trainer streams whole weights and adapters in turns; another one serves the demo's model, whose log-probabilities
     are compared with those under weights that PEFT merged: about 8 minutes on 2 cores. Needs peft.
     """
-    from tlt_bench.engines.prepare import SHALLOW, BenchTarget
-    from tlt_common.errors import ConfigError
-
     if adapter:
         from tlt_bench.weights import adapters
 
         adapters.measure(layers=layers, repeats=repeats).write(json)
         return
-    if drafter:
-        from tlt_bench.weights import kept
-
-        kept.measure(BenchTarget(model=model or SHALLOW)).write(json)
-        return
-    if model is not None:
-        raise ConfigError(
-            "--model: accepted with --drafter only; the other updates are of random weights", field="model"
-        )
     from tlt_bench.weights.measure import measure
 
     measure(megabytes=megabytes, repeats=repeats).write(json)

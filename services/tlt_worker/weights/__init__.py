@@ -1,5 +1,5 @@
 """
 Weights of the policy: fetching, receiving, staging and serving them.
 
-`Worker` assembles `ServedWeights`, `Staging` and `DeltaFolding`.
+`Worker` assembles `ServedWeights` and `Staging`.
 """

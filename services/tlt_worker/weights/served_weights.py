@@ -1,18 +1,30 @@
 """The policy's weights: staged while requests run, then switched atomically."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from tlt_common.changes import Changes
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
-from tlt_common.errors import NotFoundError, StaleVersionError, WeightsError, WeightsUnreadableError
+from tlt_common.errors import (
+    NotFoundError,
+    StaleVersionError,
+    UnavailableError,
+    WeightsError,
+    WeightsUnreadableError,
+)
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict
+from tlt_common.weights.experts import are_served_apart
+from tlt_common.weights.tied_head import HEAD, is_tied
 from tlt_worker.activity import Activity
+from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine.base import Engine
+from tlt_worker.weights.deltas import folded
 from tlt_worker.weights.held_release import HeldRelease
 from tlt_worker.weights.staging import Staging
 
@@ -41,6 +53,7 @@ class ServedWeights:
         self._changes = changes
         self._activity = activity
         self._make_way = make_way
+        self._model = model
         self._staging = staging
         self._served = HeldRelease(ReleaseId(version=PolicyVersion(0)), directory=model)
         self._staged: HeldRelease | None = None
@@ -112,6 +125,41 @@ class ServedWeights:
             if held is not None and held.id == release and release.version > 0:
                 return held
         raise NotFoundError(f"release {release} is not held by this worker", field="release")
+
+    async def fold(
+        self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
+    ) -> AsyncGenerator[TensorChunk, None]:
+        """
+        Yield the weights of a release, which must be served, with these changes or those in a directory applied.
+
+        Raises:
+            StaleVersionError: Another release is served.
+            WeightsError: A change does not fit, or cannot be stored.
+            WeightsUnreadableError: This worker cannot read the directory.
+            UnavailableError: The changes did not arrive, or the release was replaced meanwhile.
+        """
+        self._require_folded(base)
+        async with self._staging.changes(uri, changes) as directory:
+            self._require_folded(base)
+            ties_head, splits_experts = self._rules
+            chunks = folded(self.directory, directory, without=HEAD if ties_head else "", splits_experts=splits_experts)
+            try:
+                while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+                    yield chunk
+            except OSError as error:  # deleted with its release
+                raise UnavailableError(f"release {base} or its changes can no longer be read: {error}") from error
+
+    @cached_property
+    def _rules(self) -> tuple[bool, bool]:
+        """Return whether the model ties its head, and whether stacked experts stand for individual ones."""
+        config = read_config(self._model)
+        return is_tied(config), are_served_apart(config)
+
+    def _require_folded(self, base: ReleaseId) -> None:
+        if base != self._served.id:
+            raise StaleVersionError(
+                f"base_version is {base.version}; served: {self._served.id}", field="header.base_version"
+            )
 
     def close(self) -> None:
         """Delete all copies made by this worker."""

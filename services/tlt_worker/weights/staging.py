@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tlt_common.weights.adapter import adapter_entries
 from tlt_common.weights.checkpoint import pieces_of
 from tlt_common.weights.digest import contradict, files_digest, tensors_digest
 from tlt_common.weights.locked_directory import LockedDirectory
-from tlt_common.weights.spool import IDLE_S
+from tlt_common.weights.spool import IDLE_S, Spool
 from tlt_worker.checkpoints.adapted import AdaptedCheckpoint
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.read_ahead import read_ahead
@@ -27,7 +28,7 @@ log = get_logger(__name__)
 
 class Staging:
     """
-    Fetches weights from a URI, from peers, or from the gateway's stream.
+    Fetches weights, or changes of them, from a URI, from peers, or from the gateway's stream.
 
     Args:
         spool_dir: Directory for received or copied weights.
@@ -105,23 +106,47 @@ class Staging:
         held.complete(release, checkpoint, Staged(staged_bytes=size, digest=digest), shared=shared)
         log.info("weights_staged", policy_version=release.version, staged_bytes=size, copied=held.is_copied)
 
+    @asynccontextmanager
+    async def changes(self, uri: str | None, tensors: AsyncIterator[TensorChunk]) -> AsyncIterator[Path]:
+        """
+        Yield a directory with changes of the served weights. What was received or copied is deleted afterwards.
+
+        Raises:
+            WeightsError: A tensor is not accepted, or the URI.
+            WeightsUnreadableError: This worker cannot read or store them.
+            UnavailableError: They did not arrive.
+        """
+        if uri is None:
+            incoming = await Spool.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
+            try:
+                await _receive(incoming, tensors)
+                await incoming.finish()
+                yield incoming.directory
+            finally:
+                incoming.discard("the changes were folded")
+        elif not is_remote(uri):
+            yield await asyncio.to_thread(self._sources.directory_of, uri)
+        else:
+            try:
+                copy = await asyncio.to_thread(LockedDirectory.create, self._spool_dir)
+            except OSError as error:
+                raise WeightsUnreadableError(f"cannot store changes in {self._spool_dir}: {error}") from error
+            try:
+                yield await asyncio.to_thread(self._sources.fetch, uri, copy.directory / "copy")
+            finally:
+                copy.remove()
+
     async def _received(
         self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]
     ) -> tuple[Path, str]:
         if order.peers:
             await peers.fetch(held, order.peers, self._connect)
         else:
-            await self._from_gateway(held, tensors)
+            await _receive(await held.spool(), tensors, skip=held.pieces)
         incoming = held.incoming
         assert incoming is not None  # noqa: S101 - something has arrived
         await incoming.finish()
         return incoming.directory, incoming.digest
-
-    async def _from_gateway(self, held: HeldRelease, tensors: AsyncIterator[TensorChunk]) -> None:
-        try:
-            await (await held.spool()).receive(tensors, skip=held.pieces)
-        except TimeoutError:
-            raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
 
     async def _located(self, held: HeldRelease, uri: str, order: StageOrder) -> tuple[Path, str]:
         try:
@@ -179,6 +204,13 @@ def _require_base(whole: HeldRelease, wanted: ReleaseId) -> None:
 
 def _adapter_digest(directory: Path) -> str:
     return tensors_digest(piece for entry in adapter_entries(directory) for piece in pieces_of(entry))
+
+
+async def _receive(spool: Spool, tensors: AsyncIterator[TensorChunk], *, skip: int = 0) -> None:
+    try:
+        await spool.receive(tensors, skip=skip)
+    except TimeoutError:
+        raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
 
 
 async def _nothing() -> AsyncIterator[TensorChunk]:

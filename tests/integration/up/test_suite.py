@@ -13,9 +13,9 @@ import pytest_asyncio
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.fakes.broadcaster import broadcaster
 from tests.fakes.machine import free_port
 from tests.integration.up.running import COME_BACK_S, LOOK_S, fleet, pids, serving, until
-from tlt_bench.weights.broadcaster import broadcaster
 from tlt_common.client import Client
 from tlt_common.domain.batch import Batch
 from tlt_common.domain.ids import RequestId

@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.fakes.broadcaster import Broadcaster, broadcaster
 from tests.fakes.machine import free_port
 from tests.integration.gateway.conftest import gateway
 from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, working
-from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_common.rpc.addresses import announced_in
 from tlt_gateway.config import GatewayConfig
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.fakes.broadcaster import Broadcaster, broadcaster
 from tests.fakes.machine import free_port
 from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, working
 from tests.integration.worker.test_receiving import served as gateway
-from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_common.client import Client
 from tlt_common.errors import WeightsError
 from tlt_gateway.http.vllm.weights import GROUP
