@@ -2,11 +2,15 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
+
+from tlt_common.errors import TltError
 
 T = TypeVar("T")
+Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+"""Starts a task."""
 
 FIRST_DELAY_S = 0.1
 MAX_DELAY_S = 2.0
@@ -66,6 +70,34 @@ class Blocks:
             if scope.expired():
                 continue
             scope.reschedule(asyncio.get_running_loop().time())
+
+
+@asynccontextmanager
+async def tasks_of_block() -> AsyncIterator[Start]:
+    """
+    Yield a function that starts tasks. Those that have not finished at the end of the block are cancelled.
+
+    Raises:
+        TltError: As raised within the block; a task group alone would wrap it in an ExceptionGroup.
+    """
+    failure: GeneratorExit | TltError | None = None
+    running = set[asyncio.Task[None]]()
+    async with asyncio.TaskGroup() as group:
+
+        def start(work: Coroutine[Any, Any, None]) -> None:
+            task = group.create_task(work)
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+        try:
+            yield start
+        except (GeneratorExit, TltError) as error:
+            failure = error
+        finally:
+            for task in running:
+                task.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Pieces:

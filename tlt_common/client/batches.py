@@ -1,11 +1,11 @@
 """Batches of responses, continued after interruptions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from tlt_common.aio import Start, tasks_of_block
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
 from tlt_common.domain.batch import Batch, Sample, SampleStart, require_samples, sample_of
@@ -61,7 +61,6 @@ class ResumedBatch:
         self._samples = samples
         self._patience = patience
         self._attempt = 0
-        self._calls: set[asyncio.Task[None]] = set()
         self._outcomes: asyncio.Queue[tuple[Place, TokenChunk] | TltError] = asyncio.Queue(MAX_UNREAD)
 
     async def run(self) -> AsyncGenerator[Sample, None]:
@@ -74,7 +73,8 @@ class ResumedBatch:
         require_samples(self._prompts, self._samples)
         total = len(self._prompts) * self._samples
         started_s = asyncio.get_running_loop().time()
-        async with self._running():
+        async with tasks_of_block() as start:
+            self._start(start, self._all())
             for count in range(1, total + 1):
                 outcome = await self._outcomes.get()
                 if isinstance(outcome, TltError):
@@ -89,22 +89,6 @@ class ResumedBatch:
                     elapsed_s=asyncio.get_running_loop().time() - started_s,
                 )
 
-    @asynccontextmanager
-    async def _running(self) -> AsyncIterator[None]:
-        """Make calls for all samples within the block; those that have not finished at its end are cancelled."""
-        failure: GeneratorExit | TltError | None = None
-        async with asyncio.TaskGroup() as group:
-            try:
-                self._start(group, self._all())
-                yield
-            except (GeneratorExit, TltError) as error:
-                failure = error  # raising it through the task group would wrap it in an ExceptionGroup
-            finally:
-                for call in self._calls:
-                    call.cancel()
-        if failure is not None:
-            raise failure
-
     def _all(self) -> _Samples:
         return {
             (index, sample): _Sample(sample_of(prompt, sample))
@@ -112,13 +96,11 @@ class ResumedBatch:
             for sample in range(self._samples)
         }
 
-    def _start(self, group: asyncio.TaskGroup, samples: _Samples) -> None:
+    def _start(self, start: Start, samples: _Samples) -> None:
         for part in _parts(samples):
-            call = group.create_task(self._call(group, part))
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+            start(self._call(start, part))
 
-    async def _call(self, group: asyncio.TaskGroup, samples: _Samples) -> None:
+    async def _call(self, start: Start, samples: _Samples) -> None:
         """Complete samples with one call; if it breaks, start new ones."""
         stub = self._gateways.stub
         try:
@@ -136,7 +118,7 @@ class ResumedBatch:
         for place, sample in list(samples.items()):
             sample.move()
             await self._take(samples, place)
-        self._start(group, samples)
+        self._start(start, samples)
 
     async def _receive(self, stub: wire.AsyncStub, samples: _Samples) -> None:
         """Receive tokens of samples and remove finished samples."""

@@ -1,11 +1,12 @@
 """Batches: n samples of each of many prompts, streamed per sample or per token."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import product
 
+from tlt_common.aio import Start, tasks_of_block
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index, require_samples, sample_of
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
@@ -57,10 +58,8 @@ class Batches:
             samples = await self._checked_samples(batch)
             started_s = asyncio.get_running_loop().time()
             count, outbox = 0, Outbox(stream_tokens=batch.stream_tokens)
-            async with (
-                self._running(samples, outbox, reservation),
-                aclosing(outbox.chunks(len(samples))) as chunks,
-            ):
+            async with tasks_of_block() as start, aclosing(outbox.chunks(len(samples))) as chunks:
+                start(self._start(start, samples, outbox, reservation))
                 async for (prompt_index, sample_index), chunk in chunks:
                     count += chunk.finish_reason is not None
                     yield Sample(
@@ -103,30 +102,12 @@ class Batches:
             await let_others_run(place)
         return samples
 
-    @asynccontextmanager
-    async def _running(
-        self, samples: dict[Place, Prompt], outbox: Outbox, reservation: Reservation
-    ) -> AsyncIterator[None]:
-        """Run all samples within the block; those that have not finished at its end are aborted."""
-        failure: GeneratorExit | TltError | None = None
-        async with asyncio.TaskGroup() as group:
-            tasks = list[asyncio.Task[None]]()
-
-            async def start() -> None:
-                for place, prompt in samples.items():
-                    tasks.append(group.create_task(self._sample(place, prompt, outbox, reservation)))
-                    await let_others_run(len(tasks))
-
-            starting = group.create_task(start())
-            try:
-                yield
-            except (GeneratorExit, TltError) as error:
-                failure = error  # raising it through the task group would wrap it in an ExceptionGroup
-            finally:
-                for task in (starting, *tasks):
-                    task.cancel()
-        if failure is not None:
-            raise failure
+    async def _start(
+        self, start: Start, samples: dict[Place, Prompt], outbox: Outbox, reservation: Reservation
+    ) -> None:
+        for count, (place, prompt) in enumerate(samples.items(), 1):
+            start(self._sample(place, prompt, outbox, reservation))
+            await let_others_run(count)
 
     async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox, reservation: Reservation) -> None:
         try:
