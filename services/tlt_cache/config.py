@@ -11,6 +11,9 @@ from tlt_common.config.redis_url import checked_redis_url
 
 MIB = 2**20
 
+REDIS_SOCKET = "redis.sock"
+"""Name of the embedded Redis' socket in `run_dir`."""
+
 
 class CaptureSettings(Frozen):
     """Selects the hidden states that engines capture."""

@@ -14,6 +14,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Never
 
+from tlt_cache.config import REDIS_SOCKET
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.processes.children import end
 from tlt_common.processes.parent_death import killed_with_parent
@@ -29,7 +30,6 @@ RESTART_S = 1.0
 PING_S = 5.0
 """Timeout of one ping."""
 
-SOCKET = "redis.sock"
 RUN_DIR_LIMIT = 80
 """Maximum length of `run_dir`, so that the paths of sockets in it stay within the 107 characters that Linux allows."""
 
@@ -44,7 +44,7 @@ class EmbeddedRedis:
         self, directory: Path, *, max_bytes: int, socket: Path | None = None, liveness_s: float | None = None
     ) -> None:
         self._liveness_s = liveness_s
-        self._socket = socket or directory / SOCKET
+        self._socket = socket or directory / REDIS_SOCKET
         self._directory = directory
         self._max_bytes = max_bytes
         self._process: asyncio.subprocess.Process | None = None
@@ -153,15 +153,16 @@ class EmbeddedRedis:
 
 @asynccontextmanager
 async def embedded_redis(
-    run_dir: Path | None, *, max_bytes: int, socket: Path | None = None, liveness_s: float | None = None
+    run_dir: Path | None, *, max_bytes: int, liveness_s: float | None = None
 ) -> AsyncIterator[EmbeddedRedis]:
     """
-    Run a Redis in a new directory below `run_dir`; remove the directory and `socket`, if given, afterwards.
+    Run a Redis in a new directory below `run_dir`, with its socket in `run_dir`; remove both afterwards.
 
     Raises:
-        ConfigError: Redis is not installed, the path `run_dir` is too long, or another Redis listens on `socket`.
+        ConfigError: Redis is not installed, the path `run_dir` is too long, or another Redis listens there.
         UnavailableError: Redis does not start.
     """
+    socket = None if run_dir is None else run_dir / REDIS_SOCKET
     if socket is not None:
         _require_unused(socket)
     directory = _new_directory(run_dir)

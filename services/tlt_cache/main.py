@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from tlt_cache.config import CacheConfig
-from tlt_cache.embedded import SOCKET, embedded_redis
+from tlt_cache.embedded import embedded_redis
 from tlt_cache.frame_store import FrameStore
 from tlt_cache.gate import CaptureGate
 from tlt_cache.memory_frame_store import MemoryFrameStore
@@ -36,7 +36,7 @@ def run(config: CacheConfig) -> None:
     """Serve until SIGTERM."""
     import uvloop
 
-    # Frames of megabytes: asyncio's own loop copies what a socket does not take at once (`tlt bench cache`).
+    # Frames of megabytes: asyncio's own loop copies what a socket does not take at once (docs/results/services.md).
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     run_app(config, lambda: serve(config))
 
@@ -89,8 +89,7 @@ async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
     elif url == "embedded":
         # Twice the budget: Redis' limit includes its buffers, which hold frames on their way in and out.
         limit = 2 * config.budget_bytes + 64 * MIB
-        socket = config.run_dir and config.run_dir / SOCKET
-        private_redis = embedded_redis(config.run_dir, max_bytes=limit, socket=socket, liveness_s=config.liveness_s)
+        private_redis = embedded_redis(config.run_dir, max_bytes=limit, liveness_s=config.liveness_s)
         async with private_redis as redis, asyncio.TaskGroup() as parts:
             guard = parts.create_task(redis.run(), name="redis")
             try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tlt_cache.config import REDIS_SOCKET
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.telemetry.optional import kept_running
@@ -232,7 +233,7 @@ class Stack:
                 return {"TLT_CACHE_REDIS": redis}
             case "tuner":
                 # The cache's Redis; while it is unreachable, the tuner works in memory.
-                return {"TLT_TUNER_REDIS": f"unix://{_redis_socket(home)}" if redis == "embedded" else redis}
+                return {"TLT_TUNER_REDIS": f"unix://{home.directory / REDIS_SOCKET}" if redis == "embedded" else redis}
         return {}
 
     def _tls(self, component: str) -> dict[str, Any]:
@@ -246,10 +247,6 @@ class Stack:
         path = home.directory / "fleet.json"
         path.write_text(spec.model_dump_json())
         return lambda _: [sys.executable, "-m", "tlt_worker.placement.serve", str(path)]
-
-
-def _redis_socket(home: Home) -> Path:
-    return home.directory / "redis.sock"
 
 
 async def _stop(running: list[Supervised]) -> None:

@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from tlt_bench.campaign.storage.redis import RedisControl
+from tlt_cache.config import REDIS_SOCKET
 from tlt_cache.embedded import EmbeddedRedis, embedded_redis
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
@@ -150,9 +151,9 @@ async def test_an_unreachable_store_says_so(tmp_path: Path) -> None:
         await store.load()
 
 
-async def test_the_caches_redis_is_reached_by_the_socket_it_was_told(tmp_path: Path) -> None:
-    socket = tmp_path / "shared.sock"
-    async with embedded_redis(tmp_path, max_bytes=64 * MIB, socket=socket) as redis:
+async def test_the_caches_redis_is_reached_by_the_socket_in_its_directory(tmp_path: Path) -> None:
+    socket = tmp_path / REDIS_SOCKET
+    async with embedded_redis(tmp_path, max_bytes=64 * MIB) as redis:
         assert redis.url == f"unix://{socket}"
         async with tuner(redis.url) as channel:
             await report(channel)

@@ -10,6 +10,7 @@ from tlt_bench.campaign.storage.faults import local_faults
 from tlt_bench.campaign.storage.redis import RedisControl
 from tlt_bench.campaign.suite.faults import Fault
 from tlt_bench.campaign.suite.suite import Suite, running
+from tlt_cache.config import REDIS_SOCKET
 from tlt_local.supervision.home import WEIGHTS
 
 DISKS = ("drafters", "checkpoints")
@@ -33,4 +34,4 @@ async def local_storage(context: Context) -> AsyncIterator[tuple[Suite, Mapping[
             await mount(directory / name)
         suite = await parts.enter_async_context(running(directory, seed=context.seed))
         await mount(suite.directory / WEIGHTS)  # empty until the first update
-        yield suite, local_faults(RedisControl(socket=suite.directory / "redis.sock"), disks)
+        yield suite, local_faults(RedisControl(socket=suite.directory / REDIS_SOCKET), disks)
