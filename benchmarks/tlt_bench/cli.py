@@ -7,15 +7,11 @@ import typer
 
 from tlt_bench.adapt.cli import adapt
 from tlt_bench.arms.cli import engine, rounds, switch, trace
-from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
 from tlt_bench.lease.cli import lease
-from tlt_bench.neighbor.cli import neighbor
 from tlt_bench.options import Json
 from tlt_bench.simulate.cli import simulate
 from tlt_bench.starts.cli import starts
-from tlt_bench.train.cli import train
-from tlt_bench.turns.cli import turns
 from tlt_bench.weights.cli import weights
 
 app = typer.Typer(
@@ -177,9 +173,6 @@ app.command()(switch)
 app.command()(rounds)
 app.command()(trace)
 app.command()(weights)
-app.command()(train)
-app.command()(turns)
-app.command()(neighbor)
 app.command()(adapt)
 app.command()(capture)
 app.command()(simulate)
@@ -208,7 +201,6 @@ def campaign(
 
 
 app.command()(lease)
-app.command()(cache)
 app.command()(starts)
 
 

@@ -1,1 +1,0 @@
-"""The hidden-state cache: throughput compared to a raw Redis, and reads of its index."""

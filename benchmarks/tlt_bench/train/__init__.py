@@ -1,1 +1,0 @@
-"""`tlt bench train`: benefit of packing, and time that checkpoints block a trainer."""

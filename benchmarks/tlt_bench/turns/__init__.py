@@ -1,1 +1,0 @@
-"""`tlt bench turns`: conversations with tools, with and without sessions."""
