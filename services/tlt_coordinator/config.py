@@ -24,8 +24,6 @@ class SpotConfig(Frozen):
     """Maximum number of workers that train at the same time. Null: as many as pay off, given the gain of trainers per
     second, how often they have seen their data, and how long workers stay idle. Chosen by `tlt simulate sweep`
     (docs/results/sweeps.md)."""
-    keep_warm: int = Field(0, ge=0)
-    """Number of idle workers to hold in reserve for new requests; they are not lent."""
 
 
 class LendingPolicy(SpotConfig):

@@ -339,8 +339,6 @@ class Coordinator:
             lending=self._lending,
             queued=self._queues.queued(now_s),
             settle_s=measures.settle_s(policy, now_s),
-            keep_warm=policy.keep_warm,
-            free=self._registry.free,
             enough=self._registry.loans >= measures.trainers(policy, now_s),
         )
 

@@ -212,11 +212,6 @@ class Registry:
         return standing_of(session.view if session else None, self._worklist.idle_s(worker_id, now_s), now)
 
     @property
-    def free(self) -> int:
-        """Number of workers that are idle, hold no lease and are not excluded."""
-        return self._worklist.free
-
-    @property
     def connected(self) -> int:
         """Number of open streams."""
         return len(self._sessions)
@@ -234,7 +229,7 @@ class Registry:
     def settled(self, now_s: float, policy: LendingPolicy) -> tuple[WorkerView, ...]:
         """Return free workers to lend, idle longest first, at most as many as pay off."""
         settle_s, most = self.measures.settle_s(policy, now_s), self.measures.trainers(policy, now_s)
-        return self._views(self._worklist.settled(now_s, settle_s=settle_s, keep_warm=policy.keep_warm, most=most))
+        return self._views(self._worklist.settled(now_s, settle_s=settle_s, most=most))
 
     def least(self, count: int) -> tuple[WorkerView, ...]:
         """Return the least valuable workers with a lease, from a bounded sample."""

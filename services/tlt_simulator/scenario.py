@@ -10,7 +10,7 @@ from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.costs.model import NOTHING, CostModel
 from tlt_simulator.costs.room import WorkerMemory, worker_memory
-from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
+from tlt_trainer.config import DataSettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig, split_names, stable_names
 
 UNPLANNED = 1
@@ -80,7 +80,6 @@ class SuiteKeys(Frozen):
     gateway: GatewayKeys = GatewayKeys()
     engine: EngineKeys = EngineKeys()
     publish: PublishSettings = PublishSettings()
-    pay: PaySettings = PaySettings()
     data: DataSettings = DataSettings()
     cache: CacheKeys = CacheKeys()
 

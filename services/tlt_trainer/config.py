@@ -8,12 +8,29 @@ from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
 from tlt_common.drafter.architecture import DrafterArchitecture
 
-MIB = 2**20
-
 CHECKPOINT_EVERY_S = 30.0
 """
 Seconds of training between checkpoints, which is what a trainer that dies in a lease loses at most: the end of a lease
 writes one anyway. A checkpoint takes the training thread 8 to 122 ms (docs/results/services.md), so at most 0.4 %.
+"""
+
+
+SCORE_EVERY_TOKENS = 16_384
+"""Most states trained on between evaluations: training ends after `PLATEAU_EVALUATIONS` of them without a gain,
+however rarely drafters are published."""
+HELD_OUT_PART = 4
+"""An evaluation scores at most a quarter as many states as were trained on since the last one. One of 4,096 states
+takes a third as long as training on them: a twelfth of the time."""
+MIN_HELD_OUT_TOKENS = 64
+POOL_BYTES = 2**28
+"""
+Byte budget for frames in a trainer's process. With 16 and 64 MiB and with 1 GiB, simulated runs took as long
+(docs/results/sweeps.md).
+"""
+PLATEAU_EVALUATIONS = 8
+"""
+Evaluations, at least, in which the held-out score rose by no more than 0.01 tokens per round, before training stops.
+With 4 and with 16, simulated runs took as long (docs/results/sweeps.md).
 """
 
 
@@ -31,30 +48,23 @@ class PublishSettings(Frozen):
     every_tokens: int = Field(32_768, gt=0)
     """Minimum number of states trained on between publications; does not apply at the end of a lease. At most a tenth
     of the time passes with writing drafters, and engines load them for at most a twentieth of theirs. Chosen by
-    `tlt simulate sweep` (docs/results/sweeps.md)."""
+    `tlt simulate sweep` (docs/results/sweeps.md). Twice between publications, and at least every 16,384 states, the
+    drafter is scored on held-out data."""
 
+    @property
+    def score_every_tokens(self) -> int:
+        """States trained on between evaluations."""
+        return max(1, min(SCORE_EVERY_TOKENS, self.every_tokens // 2))
 
-class PaySettings(Frozen):
-    """
-    When to stop training because nothing is left to learn.
-
-    The device is then returned, and not lent again before a new policy, another trainer's drafter or unseen frames give
-    it something to learn.
-    """
-
-    evaluations: int | None = Field(8, ge=4)
-    """Stop training after at least this many evaluations, and a full pass over the data, in which the held-out score
-    rose by no more than 0.01 tokens per round. Null never stops. Chosen by `tlt simulate sweep`
-    (docs/results/sweeps.md)."""
+    @property
+    def held_out_tokens(self) -> int:
+        """Maximum number of held-out states per evaluation."""
+        return max(MIN_HELD_OUT_TOKENS, self.score_every_tokens // HELD_OUT_PART)
 
 
 class DataSettings(Frozen):
     """Training data."""
 
-    pool_bytes: int = Field(256 * MIB, gt=0)
-    """Byte budget for frames in this process. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
-    held_out_tokens: int = Field(4096, ge=64)
-    """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
     """Maximum number of states per micro-step, packed without padding; fewer if the step would take longer than
     0.08 s."""
@@ -74,13 +84,8 @@ class TrainerKeys(Frozen):
     sessions (autogroup), training would otherwise take as much of it as all other programs together. Has no effect in
     containers with processor shares of their own. Disable it where the trainer should share with the program that
     started the suite."""
-    score_every_tokens: int = Field(16_384, gt=0)
-    """Number of states trained on between evaluations. One of 4,096 states takes a third as long as training on them:
-    a twelfth of the time."""
     publish: PublishSettings = PublishSettings()
     """When to publish a drafter."""
-    pay: PaySettings = PaySettings()
-    """When to stop training because nothing is left to learn."""
     data: DataSettings = DataSettings()
     """Training data."""
 
@@ -123,6 +128,10 @@ class TrainerConfig(TrainerKeys, ServiceConfig):
     the lease and continues in the next one with half the `data.batch_tokens`. Null: no limit."""
     checkpoint_every_s: float = Field(CHECKPOINT_EVERY_S, gt=0)
     """Seconds of training between checkpoints; each lease also ends with one."""
+    plateau_evaluations: int | None = Field(PLATEAU_EVALUATIONS, ge=4)
+    """Stop training after at least this many evaluations, and a full pass over the data, in which the held-out score
+    rose by no more than 0.01 tokens per round. The device is then returned, and not lent again before a new policy,
+    another trainer's drafter or unseen frames give it something to learn. Null never stops."""
 
 
 SERVICE = ServiceEntry(model=TrainerConfig, own_keys=TrainerKeys, run="tlt_trainer.main:run", extra="trainer")

@@ -19,7 +19,7 @@ from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
-from tlt_trainer.config import TrainerConfig
+from tlt_trainer.config import POOL_BYTES, TrainerConfig
 from tlt_trainer.data.feed import STEP_S, Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
@@ -87,21 +87,20 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
         learner = await stack.enter_async_context(_learning(config.model, form, device, checkpoints))
         await device.run(warm_up, learner)
         said = TokenCounts(learner.form.vocab_size, recent_tokens=RECENT_TOKENS)
-        lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes, said=said)
+        lease, pool = TrainingLease(), FramePool(budget_bytes=POOL_BYTES, said=said)
         turn, feed = LearnerTurn(), _feed(config, pool)
         evaluator = Evaluator(
             learner,
             device,
             pool,
-            tokens=config.data.held_out_tokens,
+            tokens=config.publish.held_out_tokens,
             batch_tokens=lambda: feed.tokens,
             allowed=lease.holds,
         )
         decisions = TrainingDecisions(
             config.publish,
-            config.pay,
-            score_every_tokens=config.score_every_tokens,
             draft_cost=draft_cost(learner.form, layers_of(policy)),
+            plateau_evaluations=config.plateau_evaluations,
         )
         rest, memory = Rest(learner, pool, decisions), ShortMemory(learner, device, feed)
         sharing = await _sharing(config, stack, learner, device, turn, evaluator, decisions, memory)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator
 
-from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS, BanditConfig
+from tlt_common.bandit import SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import DEFAULT_ARMS, MAX_STEPS, OFF, Arm, arms_named, block, chain, ngram, tree
 from tlt_common.drafter.architecture import DrafterArchitecture
@@ -118,9 +118,6 @@ class EngineConfig(Frozen):
     retrieved tokens). A list, or names separated by commas. Null: the defaults for device and drafter, as printed by
     `tlt engine plan`; a GPU's were chosen by `tlt simulate sweep` (docs/results/sweeps.md). `off` alone disables
     speculation."""
-    epsilon: float = Field(EPSILON, ge=0, le=1)
-    """Exploration rate: fraction of choices that try an arm other than the best, as long as at most 1 % of the rounds'
-    time is lost to it."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
     """Disable speculation at or above this many running requests. Chosen by `tlt simulate sweep`
     (docs/results/sweeps.md)."""
@@ -152,7 +149,6 @@ class EngineConfig(Frozen):
     def bandit(self) -> BanditConfig:
         """Configuration of the bandit."""
         return BanditConfig(
-            epsilon=self.epsilon,
             speculate_below_requests=self.speculate_below_requests,
             group_below_requests=self.group_below_requests,
         )

@@ -45,10 +45,10 @@ def test_services_accept_their_configuration(name: str, service: str, tmp_path: 
 
 
 def test_settings_of_trainers_become_keys_joined_by_dots() -> None:
-    args = render({"worker": {"trainer": {"publish": {"every_tokens": 262144}, "score_every_tokens": 4096}}}).serve[
-        "applications"
-    ][0]["args"]
-    assert args["trainer"] == {"publish.every_tokens": 262144, "score_every_tokens": 4096}
+    args = render({"worker": {"trainer": {"publish": {"every_tokens": 262144}, "nice": 5}}}).serve["applications"][0][
+        "args"
+    ]
+    assert args["trainer"] == {"publish.every_tokens": 262144, "nice": 5}
 
 
 def test_gateways_know_the_coordinator_their_name_and_their_spool() -> None:

@@ -32,7 +32,7 @@ SETTINGS = {"greedy": GREEDY, "seeded": SEEDED}
 LOGPROB_GAP = 1e-3
 WORKER = {
     "engine.dtype": "float32", "engine.context_length": "1024", "engine.arms": "off,chain-3,ngram-4",
-    "engine.epsilon": "0.5", "trainer.enabled": "false",
+    "trainer.enabled": "false",
 }  # fmt: skip
 GROUP = 4
 """Responses to a prompt."""

@@ -11,7 +11,7 @@ from tlt_bench.adapt.first_token import measure_first_token
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
-from tlt_trainer.config import DataSettings
+from tlt_trainer.config import POOL_BYTES
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.shared_weights import read_format
@@ -110,7 +110,7 @@ def _shift(found: Figures, policy: Policy) -> None:
 
 def _pool(*steps: Frames) -> FramePool:
     """Return a trainer's pool after these steps."""
-    pool = FramePool(budget_bytes=DataSettings().pool_bytes)
+    pool = FramePool(budget_bytes=POOL_BYTES)
     for step in steps:
         pool.add(step)
     return pool

@@ -36,7 +36,6 @@ WINDOWS = 320
 SHORTEST_TOKENS, LONGEST_TOKENS = 64, 256
 SETTINGS: Mapping[str, str] = {
     # Whatever a trainer does beside training comes about once per second.
-    "score_every_tokens": "2048",
     "publish.every_tokens": "2048",
     "publish.first_gain": "0",
     "publish.gain": "0",

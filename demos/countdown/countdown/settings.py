@@ -20,8 +20,6 @@ DRAFTER = Path(__file__).with_name("drafter")
 EAGER = {
     "publish.first_gain": "0.6",
     "publish.every_tokens": "16384",
-    "score_every_tokens": "8192",
-    "data.held_out_tokens": "1024",
     "nice": "5",
     "own_session": "false",
 }

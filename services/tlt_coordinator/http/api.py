@@ -52,7 +52,6 @@ _SENTENCES: Mapping[str, str] = {
     Standing.RESTING: "Its trainer has nothing to learn, and wants no lease.",
     Standing.QUEUE: "Requests wait at a gateway, so no worker is lent.",
     Standing.SETTLING: "It has not been idle for long, or is not expected to be for as long as a lease would cost.",
-    Standing.RESERVED: "It is one of spot.keep_warm idle workers that are kept for new requests.",
     Standing.ENOUGH: "As many workers train as pay, or as spot.max_trainers allows.",
     Standing.OFFERED: "It is about to be lent.",
 }

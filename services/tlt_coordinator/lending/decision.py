@@ -45,8 +45,6 @@ class Standing(StrEnum):
     """At a gateway."""
     SETTLING = "idle too short"
     """Idle for less than spot.settle_s, or not expected to be idle for longer than a lease costs."""
-    RESERVED = "kept warm"
-    """One of spot.keep_warm."""
     ENOUGH = "enough workers train"
     """As many as pay, or spot.max_trainers."""
     OFFERED = "about to be lent"
@@ -103,9 +101,6 @@ class Circumstances:
     lending: bool
     queued: int
     settle_s: float
-    keep_warm: int
-    free: int
-    """Workers that are idle and hold no lease."""
     enough: bool = False
     """Whether no further trainer would pay off."""
 
@@ -129,7 +124,6 @@ def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstan
     found = (
         (now.queued > 0, Standing.QUEUE),
         (idle_s is None or idle_s < now.settle_s, Standing.SETTLING),
-        (now.free <= now.keep_warm, Standing.RESERVED),
         (now.enough, Standing.ENOUGH),
     )
     return next((standing for holds, standing in found if holds), Standing.OFFERED)
@@ -155,8 +149,6 @@ def obstacle_of(worker: WorkerView) -> Standing | None:
 
 _SWITCHING = {WorkerState.SWITCHING, WorkerState.TRAINING}
 """Without a lease, a worker that still trains is about to return its devices."""
-UNUSED = frozenset({None, Standing.NO_TRAINER, Standing.RESTING})
-"""What `obstacle_of` returns for workers whose devices are unused, that hold no lease and are not excluded."""
 
 
 def _use_of(status: WorkerStatus) -> Standing | None:

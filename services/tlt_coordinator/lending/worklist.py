@@ -12,7 +12,7 @@ from itertools import islice
 from tlt_common.domain.ids import WorkerId
 from tlt_coordinator.config import LendingPolicy
 from tlt_coordinator.lending.by_age import ByAge
-from tlt_coordinator.lending.decision import UNUSED, WorkerView, obstacle_of
+from tlt_coordinator.lending.decision import WorkerView, obstacle_of
 
 STEP_WORKERS = 16
 """Workers of each kind in one plan; the next plan follows at once, after reports that have arrived meanwhile. No order
@@ -31,14 +31,8 @@ class Worklist:
         """By their last renewal."""
         self._offered = ByAge()
         """Loans that the worker has not reported yet, by the time they were granted."""
-        self._free: set[WorkerId] = set()
         self._lendable = ByAge()
         """Free workers with a trainer that has something to learn, by the time since which they are."""
-
-    @property
-    def free(self) -> int:
-        """Number of workers that are idle and hold no lease."""
-        return len(self._free)
 
     @property
     def loans(self) -> int:
@@ -64,12 +58,7 @@ class Worklist:
                 self._offered.drop(worker_id)
             elif worker_id not in self._offered:
                 self._offered.mark(worker_id, loan.granted_at_s)
-        obstacle = obstacle_of(view)
-        if obstacle in UNUSED:
-            self._free.add(worker_id)
-        else:
-            self._free.discard(worker_id)
-        if obstacle is not None:
+        if obstacle_of(view) is not None:
             self._lendable.drop(worker_id)
         elif worker_id not in self._lendable:
             self._lendable.mark(worker_id, now_s)
@@ -79,7 +68,6 @@ class Worklist:
         self._changed.pop(worker_id, None)
         for kind in (self._loans, self._offered, self._lendable):
             kind.drop(worker_id)
-        self._free.discard(worker_id)
 
     def take(self, now_s: float, policy: LendingPolicy, *, ends: bool) -> list[WorkerId]:
         """
@@ -102,17 +90,16 @@ class Worklist:
         """Return the seconds since which a worker could be lent; None if it cannot."""
         return self._lendable.age_s(worker_id, now_s)
 
-    def settled(self, now_s: float, *, settle_s: float, keep_warm: int, most: float) -> list[WorkerId]:
+    def settled(self, now_s: float, *, settle_s: float, most: float) -> list[WorkerId]:
         """
         Return workers to lend, idle longest first.
 
         Args:
             now_s: Current time.
             settle_s: Seconds for which they must have been free.
-            keep_warm: Free workers to hold in reserve.
             most: Maximum number of concurrent leases.
         """
-        count = min(STEP_WORKERS, self.free - keep_warm, most - len(self._loans))
+        count = min(STEP_WORKERS, most - len(self._loans))
         return self._lendable.at_least(settle_s, now_s, max(0, int(count)))
 
     def least(self, count: int, value: Callable[[WorkerId], float]) -> list[WorkerId]:

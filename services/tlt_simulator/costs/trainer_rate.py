@@ -14,7 +14,7 @@ from tlt_worker.capacity.shape import DraftShape, ModelShape
 TRAINING_SHARE: Final = 0.4
 """Assumed share of a card's dense rate that training reaches, 400 TFLOP/s of an H100."""
 SCORING_SHARE: Final = 1 / 12
-"""Share of a trainer's time spent on scoring, with the default `score_every_tokens`."""
+"""Share of a trainer's time spent on scoring (`HELD_OUT_PART` of tlt_trainer/config.py)."""
 ITERATIONS: Final = 5
 """Newton-Schulz iterations in an optimizer step."""
 

@@ -13,13 +13,11 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.run.pool import StatePool
 from tlt_simulator.scenario import SuiteKeys
-from tlt_trainer.config import TrainerConfig
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.sharing.decision import Surroundings, TrainingDecisions
 
 SCORED = chain(3)
 """The arm of scores, as for trainers."""
-SCORE_EVERY_TOKENS: int = TrainerConfig.model_fields["score_every_tokens"].default
 
 
 @dataclass(slots=True)
@@ -53,12 +51,10 @@ class Learning:
         self._published = _Weights(drafter_tokens)
         self._decisions = TrainingDecisions(
             keys.publish,
-            keys.pay,
-            score_every_tokens=SCORE_EVERY_TOKENS,
             draft_cost=costs.draft_fixed_s.value / costs.plain_s,
         )
         self._policy = PolicyVersion(0)
-        self._pool = StatePool(costs, keys.data, keys.cache)
+        self._pool = StatePool(costs, keys.cache)
         self._total = 0.0
         self.version = DrafterVersion(1 if public or drafter_tokens > 0.0 else 0)
         self.trained_s = 0.0

@@ -10,7 +10,7 @@ from math import exp, inf
 
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.scenario import CacheKeys
-from tlt_trainer.config import DataSettings
+from tlt_trainer.config import POOL_BYTES
 from tlt_trainer.data.intake import TAKE_EVERY_S, TAKE_TOKENS, take_size
 
 MAX_TAKES = 64
@@ -21,8 +21,8 @@ class StatePool:
     """
     Args:
         costs: Bytes per state, and the value of repeated passes.
-        data: Data settings of the trainer.
         cache: Settings of the cache.
+        pool_bytes: Byte budget of the pool.
         take_tokens: Maximum states per take.
         take_every_s: Seconds between takes.
 
@@ -35,15 +35,15 @@ class StatePool:
     def __init__(
         self,
         costs: CostModel,
-        data: DataSettings,
         cache: CacheKeys,
         *,
+        pool_bytes: int = POOL_BYTES,
         take_tokens: int = TAKE_TOKENS,
         take_every_s: float = TAKE_EVERY_S,
     ) -> None:
         size = costs.state_bytes.value
         self._lasting = costs.lasting_passes.value
-        self._limit = data.pool_bytes / size if size else inf
+        self._limit = pool_bytes / size if size else inf
         self._cached_limit = cache.budget_bytes / size if size else inf
         self._take = take_tokens
         self._every_s = take_every_s

@@ -17,7 +17,6 @@ PRODUCT_NAMES: Mapping[str, str] = {
     "gateway": "gateway",
     "engine": "worker.engine",
     "publish": "trainer.publish",
-    "pay": "trainer.pay",
     "data": "trainer.data",
     "cache": "cache",
 }
@@ -25,7 +24,6 @@ PRODUCT_NAMES: Mapping[str, str] = {
 _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
 _COLOCATED = "trainer.colocated"
 WITHOUT_EFFECT: Mapping[str, str] = {
-    "data.held_out_tokens": "scores have no noise in a simulation",
     "data.batch_tokens": "how fast trainers learn is costs.learn_tokens_s",
     "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",
     "fleet.kv_room": "the memory plan decides it; accepted: --kv-room",

@@ -24,7 +24,7 @@ from tlt_common.domain.fleet import PAY_GAIN
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import LAYER
-from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_trainer.config import PLATEAU_EVALUATIONS, PublishSettings
 from tlt_trainer.drafter.score import Score
 
 FRESH_TOKENS = 8192
@@ -131,18 +131,22 @@ class TrainingDecisions:
     Decisions of one trainer, and the scores they are based on.
 
     Args:
-        score_every_tokens: States trained on between evaluations.
         draft_cost: See `draft_cost`.
+        plateau_evaluations: Evaluations after which training may stop; None: it does not.
     """
 
     def __init__(
-        self, publish: PublishSettings, pay: PaySettings, *, score_every_tokens: float, draft_cost: float
+        self,
+        publish: PublishSettings,
+        *,
+        draft_cost: float,
+        plateau_evaluations: int | None = PLATEAU_EVALUATIONS,
     ) -> None:
         self._publish = publish
-        self._score_every = score_every_tokens
+        self._score_every = publish.score_every_tokens
         self._cost = draft_cost
         self._running_length = 1.0
-        self.plateau = Plateau(evaluations_needed=pay.evaluations)
+        self.plateau = Plateau(evaluations_needed=plateau_evaluations)
         self.own: Score | None = None
         """Last score of the trainer's own weights."""
         self.base: Score | None = None

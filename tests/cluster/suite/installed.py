@@ -92,7 +92,6 @@ def values() -> Object:
         "worker": {
             "trainer": {
                 "publish": {"first_gain": 0.0, "every_tokens": 8192},
-                "score_every_tokens": 4096,
             }
         },
         "networkPolicy": {

@@ -24,7 +24,6 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.weights.spool import Spool
-from tlt_trainer.config import PaySettings
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
@@ -110,7 +109,7 @@ async def family(work: Path) -> FamilyResult:
     config = EngineConfig(dtype="float32", max_running=64, context_length=256, arms=arms, **chosen)
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(running(target, config, Experiment(seed=1)))
-        bench = Bench(target, work, stack, pay=PaySettings(evaluations=None), **drafter)
+        bench = Bench(target, work, stack, plateau_evaluations=None, **drafter)
         captured = await capture.sampled(engine, target, layers=LAYERS if "drafter_layers" in drafter else ())
         first = _kept(await _greedy(engine, "chain-3")) if brings_head else 0.0
         await _train(engine, bench)

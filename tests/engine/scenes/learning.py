@@ -14,7 +14,6 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import format_of
-from tlt_trainer.config import PaySettings
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.store.storage import read_uri
@@ -63,7 +62,7 @@ async def learned(work: Path) -> Learned:
             drafter_architecture=DrafterArchitecture.EAGLE3,
             draft_vocabulary=DRAFT_TOKENS,
             drafter_layers=LAYERS,
-            pay=PaySettings(evaluations=None),  # so many steps, whether they pay or not
+            plateau_evaluations=None,  # so many steps, whether they pay or not
             nice=0,  # and whatever else runs on the machine
         )
         await bench.open()

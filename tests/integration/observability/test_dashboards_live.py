@@ -30,7 +30,6 @@ SETTINGS = {
     "trainer": {
         "publish.first_gain": "0",
         "publish.every_tokens": "16384",
-        "score_every_tokens": "8192",
     },
     "worker": {"engine.context_length": "1024"},
 }

@@ -91,8 +91,7 @@ class Bench:
             checkpoint_dir=str(self.root / f"checkpoints-{name}"),
             cache=self.cache_address,
             coordinator=self.coordinator_address,
-            score_every_tokens=512,
-            publish=PublishSettings(every_tokens=512, first_gain=0.6, gain=0.0),
+            publish=PublishSettings(every_tokens=1024, first_gain=0.6, gain=0.0),
             **self.settings,
         )
 

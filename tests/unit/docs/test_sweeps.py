@@ -15,7 +15,8 @@ from tlt_common.domain import fleet
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.workers import routing
 from tlt_simulator.scenario import SuiteKeys
-from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
+from tlt_trainer import config
+from tlt_trainer.config import PublishSettings
 from tlt_trainer.data import intake
 from tlt_trainer.sharing import decision
 from tlt_worker.engine_config import EngineConfig
@@ -28,10 +29,8 @@ CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
     "engine.arms": (EngineConfig, "arms"),
     "engine.group_below_requests": (EngineConfig, "group_below_requests"),
     "cache.budget_bytes": (CacheConfig, "budget_bytes"),
-    "data.pool_bytes": (DataSettings, "pool_bytes"),
     "publish.every_tokens": (PublishSettings, "every_tokens"),
     "publish.gain": (PublishSettings, "gain"),
-    "pay.evaluations": (PaySettings, "evaluations"),
 }
 """Keys, and where they are defined."""
 CONSTANTS = {
@@ -41,6 +40,8 @@ CONSTANTS = {
     "LOOK_EVERY_S": intake,
     "PAY_GAIN": fleet,
     "FRESH_TOKENS": decision,
+    "POOL_BYTES": config,
+    "PLATEAU_EVALUATIONS": config,
 }
 """The same for constants."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.unit.tlt_trainer.inline import FakeFleet, InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.drafter.meta import META_FILE
-from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_trainer.config import PublishSettings
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate, plan
@@ -40,7 +40,7 @@ class Trainer:
         self.feed = Feed(self.pool, limit_tokens=512, step_s=0.5, seed=name)
         memory = ShortMemory(self.learner, device, self.feed)
         following = DrafterSync(fleet, self.learner, device, turn, self.evaluator, memory)
-        decisions = TrainingDecisions(PublishSettings(), PaySettings(), score_every_tokens=16_384, draft_cost=0.1)
+        decisions = TrainingDecisions(PublishSettings(), draft_cost=0.1)
         self.sharing = DrafterSharing(
             fleet, storage, self.learner, device, turn, following, decisions, worker_id=name, kept=2
         )

@@ -38,7 +38,7 @@ class Recorded(DrafterSharing):
 def bench_of(policy: TinyPolicy, gain: float) -> tuple[Bench, Recorded]:
     sharing = Recorded()
     publish = PublishSettings(first_gain=0.0, gain=gain, every_tokens=4000)
-    sharing.bench = Bench(policy, sharing, publish, score_every_tokens=2000)
+    sharing.bench = Bench(policy, sharing, publish)
     return sharing.bench, sharing
 
 

@@ -48,15 +48,12 @@ class Bench:
         policy: TinyPolicy,
         sharing: DrafterSharing | None = None,
         publish: PublishSettings | None = None,
-        *,
-        score_every_tokens: int = 20_000,
     ) -> None:
         config = TrainerConfig(
             socket=Path("unused"),
             model=policy.directory,
             drafter_dir="memory://unused",
             checkpoint_dir="memory://unused",
-            score_every_tokens=score_every_tokens,
             publish=publish or PublishSettings(every_tokens=40_000),
         )
         self.directory, self.frames = policy.directory, frames_of(policy, 80, seed=3)
@@ -72,7 +69,7 @@ class Bench:
             self.learner, self.device, self.pool, tokens=500, batch_tokens=lambda: 512, allowed=self.lease.holds
         )
         self.turn = LearnerTurn()
-        decisions = TrainingDecisions(config.publish, config.pay, score_every_tokens=score_every_tokens, draft_cost=0.1)
+        decisions = TrainingDecisions(config.publish, draft_cost=0.1)
         tokens = DraftTokens(self.learner, self.device, self.turn, said, allowed=self.lease.holds)
         self.rest = Rest(self.learner, self.pool, decisions)
         memory = ShortMemory(self.learner, self.device, feed)

@@ -39,7 +39,7 @@ STOP_S = 30.0
 """Time kept for stopping the suite."""
 SLOWER = 1.2
 """How much longer than without speculation a rollout is expected to take at most."""
-FEW = {**ADAPTING, "publish.every_tokens": "4096", "score_every_tokens": "4096", "data.held_out_tokens": "256"}
+FEW = {**ADAPTING, "publish.every_tokens": "4096"}
 """Settings of spot trainers that have one batch to learn from."""
 NO_GRADE = Grade(reward=0.0, correct=False)
 

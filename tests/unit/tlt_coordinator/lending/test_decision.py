@@ -15,7 +15,7 @@ from tlt_coordinator.lending.worklist import Worklist
 
 IDLE = WorkerStatus(state=WorkerState.IDLE, trainer_ready=True)
 FREE = WorkerView(worker_id=WorkerId("w0"), status=IDLE)
-NOW = Circumstances(lending=True, queued=0, settle_s=0.3, keep_warm=0, free=1)
+NOW = Circumstances(lending=True, queued=0, settle_s=0.3)
 LOAN = Loan(epoch=Epoch(3), granted_at_s=0.0, renewed_at_s=0.0, taken_up=True)
 
 
@@ -30,7 +30,6 @@ LOAN = Loan(epoch=Epoch(3), granted_at_s=0.0, renewed_at_s=0.0, taken_up=True)
         (replace(FREE, excluded=True), None, replace(NOW, lending=False), Standing.EXCLUDED),
         (replace(FREE, status=replace(IDLE, running=1)), None, replace(NOW, lending=False), Standing.LENDING_OFF),
         (FREE, 1.0, replace(NOW, queued=2), Standing.QUEUE),
-        (FREE, 1.0, replace(NOW, keep_warm=1), Standing.RESERVED),
         (FREE, 1.0, replace(NOW, enough=True), Standing.ENOUGH),
         (replace(FREE, status=replace(IDLE, running=1)), None, NOW, Standing.ROLLOUT),
         (replace(FREE, status=replace(IDLE, state=WorkerState.UPDATING)), None, NOW, Standing.UPDATING),
@@ -63,16 +62,15 @@ def test_the_reason_is_the_first_that_holds(
     st.booleans(),
     st.integers(0, 1),
     st.integers(0, 1),
-    st.integers(0, 1),
     st.floats(0, 1),
 )
 def test_a_worker_is_about_to_be_lent_exactly_if_the_plan_lends_it(
-    status: WorkerStatus, excluded: bool, lending: bool, queued: int, keep_warm: int, most: int, waited_s: float
+    status: WorkerStatus, excluded: bool, lending: bool, queued: int, most: int, waited_s: float
 ) -> None:
     worker, policy, worklist = replace(FREE, status=status, excluded=excluded), LendingPolicy(), Worklist()
     worklist.note(worker, 0.0)
     lends = lending and queued == 0
-    settled = (worker,) if lends and worklist.settled(waited_s, settle_s=0.3, keep_warm=keep_warm, most=most) else ()
+    settled = (worker,) if lends and worklist.settled(waited_s, settle_s=0.3, most=most) else ()
     fleet = FleetView(
         workers=(), settled=settled, queued=queued, lending=lending, last_epoch=Epoch(3), reserved_epoch=Epoch(9)
     )
@@ -80,8 +78,6 @@ def test_a_worker_is_about_to_be_lent_exactly_if_the_plan_lends_it(
         lending=lending,
         queued=queued,
         settle_s=0.3,
-        keep_warm=keep_warm,
-        free=worklist.free,
         enough=worklist.loans >= most,
     )
     standing = standing_of(worker, worklist.idle_s(worker.worker_id, waited_s), now)

@@ -28,10 +28,7 @@ def lent(name: str, at_s: float, *, taken_up: bool = True) -> WorkerView:
 
 
 def settled(worklist: Worklist, now_s: float, policy: LendingPolicy = POLICY) -> list[str]:
-    return [
-        str(worker_id)
-        for worker_id in worklist.settled(now_s, settle_s=policy.settle_s or 0.0, keep_warm=policy.keep_warm, most=99)
-    ]
+    return [str(worker_id) for worker_id in worklist.settled(now_s, settle_s=policy.settle_s or 0.0, most=99)]
 
 
 def test_a_worker_that_ran_dry_just_now_is_left_to_settle() -> None:
@@ -48,7 +45,6 @@ def test_a_worker_whose_devices_are_used_is_not_lent(state: WorkerState) -> None
     worklist.note(worker(), 0.0)
     worklist.note(worker(status=replace(IDLE, state=state)), 1.0)
     assert settled(worklist, 99.0) == []
-    assert worklist.free == 0
 
 
 @pytest.mark.parametrize(
@@ -60,14 +56,12 @@ def test_a_worker_that_is_not_free_or_has_no_trainer_is_not_lent(changes: dict[s
     assert settled(worklist, 99.0) == []
 
 
-def test_those_idle_longest_are_lent_and_the_reserve_is_kept() -> None:
+def test_those_idle_longest_are_lent() -> None:
     worklist = Worklist()
     for number in range(4):
         worklist.note(worker(f"w{number}"), float(number))
     worklist.note(worker("untrained", replace(IDLE, trainer_ready=False)), 4.0)
     assert settled(worklist, 99.0) == ["w0", "w1", "w2", "w3"]
-    assert settled(worklist, 99.0, POLICY.model_copy(update={"keep_warm": 2})) == ["w0", "w1", "w2"]
-    assert settled(worklist, 99.0, POLICY.model_copy(update={"keep_warm": 9})) == []
 
 
 def test_a_loan_is_looked_at_when_it_changed_when_it_is_due_and_when_all_end() -> None:
@@ -100,7 +94,6 @@ def test_a_worker_that_left_is_forgotten() -> None:
         worklist.forget(view.worker_id)
     assert worklist.take(99.0, POLICY, ends=True) == []
     assert settled(worklist, 99.0) == []
-    assert worklist.free == 0
 
 
 def test_a_wave_is_taken_in_parts() -> None:
@@ -113,7 +106,7 @@ def test_a_wave_is_taken_in_parts() -> None:
         assert len(part) <= STEP_WORKERS
         taken += part
     assert taken == [f"w{number}" for number in range(3 * STEP_WORKERS + 1)]
-    assert len(worklist.settled(9.0, settle_s=0.5, keep_warm=0, most=99)) == STEP_WORKERS
+    assert len(worklist.settled(9.0, settle_s=0.5, most=99)) == STEP_WORKERS
 
 
 names = st.sampled_from([WorkerId(f"w{number}") for number in range(5)])
@@ -163,6 +156,5 @@ def test_no_more_are_lent_than_pay() -> None:
     worklist.note(lent("w0", 1.0), 1.0)
     for number in range(1, 5):
         worklist.note(worker(f"w{number}"), 1.0)
-    assert worklist.settled(9.0, settle_s=0.5, keep_warm=0, most=3) == ["w1", "w2"]
-    assert worklist.settled(9.0, settle_s=0.5, keep_warm=3, most=3) == ["w1"]
-    assert worklist.settled(9.0, settle_s=0.5, keep_warm=0, most=1) == []
+    assert worklist.settled(9.0, settle_s=0.5, most=3) == ["w1", "w2"]
+    assert worklist.settled(9.0, settle_s=0.5, most=1) == []

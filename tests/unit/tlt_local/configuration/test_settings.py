@@ -31,10 +31,10 @@ def test_options_override_the_file_and_only_what_was_set_is_passed_on() -> None:
         "gateway": {"max_queued": 5, "worker_wait_s": 2.0},
         "coordinator": {"spot": {"max_trainers": 2}},
     }
-    options = ("gateway.max_queued=7", "coordinator.spot.keep_warm=1", "trainer.publish.gain=0.5")
+    options = ("gateway.max_queued=7", "coordinator.lending=false", "trainer.publish.gain=0.5")
     assert settings_of(sections, options) == {
         "gateway": {"max_queued": 7, "worker_wait_s": 2.0},
-        "coordinator": {"spot": {"max_trainers": 2, "keep_warm": 1}},
+        "coordinator": {"spot": {"max_trainers": 2}, "lending": False},
         "trainer": {"publish": {"gain": 0.5}},
     }
 

@@ -11,7 +11,6 @@ from tlt_simulator.costs.model import CostModel
 from tlt_simulator.run import simulate
 from tlt_simulator.run.pool import StatePool
 from tlt_simulator.scenario import CacheKeys
-from tlt_trainer.config import DataSettings
 
 
 def with_states(state_bytes: float = 4096.0, lasting_passes: float = 15.0) -> CostModel:
@@ -28,8 +27,8 @@ def pool(
 ) -> StatePool:
     return StatePool(
         costs or with_states(),
-        DataSettings(pool_bytes=pool_bytes),
         CacheKeys(budget_bytes=budget_bytes),
+        pool_bytes=pool_bytes,
         take_tokens=take_tokens,
         take_every_s=take_every_s,
     )

@@ -42,10 +42,10 @@ def test_keys_of_the_suite_the_fleet_and_the_costs_are_set() -> None:
 
 def test_the_rest_stays_as_it_was() -> None:
     once = changed(scenario(), {"spot.max_trainers": "2"})
-    both = changed(once, {"spot.keep_warm": "1", "fleet.slots": "8"})
+    both = changed(once, {"gateway.pack_running": "0", "fleet.slots": "8"})
     assert both.suite.spot.max_trainers == 2
     assert both.fleet.kv_room == scenario().fleet.kv_room
-    assert both.suite.gateway == once.suite.gateway
+    assert both.suite.engine == once.suite.engine
 
 
 @pytest.mark.parametrize(

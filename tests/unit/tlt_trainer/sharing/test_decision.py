@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tlt_trainer.tiny import TinyPolicy
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
-from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_trainer.config import PublishSettings
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.sharing.decision import (
     LEAST_POINTS,
@@ -113,10 +113,8 @@ def score(*accepted: float) -> Score:
     return Score(hits=(0.0,) * len(accepted), accepted=accepted)
 
 
-def deciding(publish: PublishSettings | None = None, pay: PaySettings | None = None) -> TrainingDecisions:
-    return TrainingDecisions(
-        publish or PublishSettings(every_tokens=100), pay or PaySettings(), score_every_tokens=50, draft_cost=0.1
-    )
+def deciding(publish: PublishSettings | None = None) -> TrainingDecisions:
+    return TrainingDecisions(publish or PublishSettings(every_tokens=100), draft_cost=0.1)
 
 
 def evaluate(decisions: TrainingDecisions, own: Score, base: Score | None = None, *, trained_s: float = 0.0) -> None:

@@ -65,7 +65,7 @@ def test_settings_survive_the_environment() -> None:
     settings = LinkSettings(
         directory="somewhere",
         device="cuda",
-        engine=EngineConfig(arms=("chain-2", "chain-5"), group_below_requests={8: 3}, trace=Path("/t"), epsilon=0.2),
+        engine=EngineConfig(arms=("chain-2", "chain-5"), group_below_requests={8: 3}, trace=Path("/t")),
         experiment=Experiment(lossless=False),
         graph_sizes={"chain-2": {"verify": (1, 2)}},
     )
