@@ -7,7 +7,7 @@ import torch
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, gateway
-from tlt_common.client import Client, FinishReason, LogprobKind, SamplingParams
+from tlt_common.client import Client, FinishReason, SamplingParams
 from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import AbortedError, EngineError, RequestFailedError, TltError, UnavailableError
 from tlt_common.rpc.errors import is_transient
@@ -79,24 +79,6 @@ async def test_a_request_whose_worker_dies_before_the_first_token_starts_over(st
         await lost.kill()
         assert (await asked).token_ids == (6, 7, 8, 9)
     assert other.prompts[0].sampling == seeded
-
-
-async def test_a_seed_and_penalties_move_with_the_tokens_they_go_on_from(start: Start, pair: Pair) -> None:
-    sampling = SamplingParams(seed=1, presence_penalty=0.5, logprobs=LogprobKind.RAW, max_new_tokens=9)
-    for fake in pair:
-        await held(fake, after=2)
-    async with start(*pair) as client:
-        stream = client.stream([5], sampling, prefix_ids=[6, 7])
-        chunks = await received(stream, 2)
-        lost, other = by_load(pair)
-        await lost.kill()
-        other.gate.set()
-        chunks += [chunk async for chunk in stream]
-    assert [token for chunk in chunks for token in chunk.token_ids] == list(range(8, 15))
-    assert other.prompts[0].prefix_token_ids == (6, 7, 8, 9)
-    assert other.prompts[0].sampling == sampling
-    assert chunks[-1].stats is not None
-    assert chunks[-1].stats.completion_tokens == 7
 
 
 async def test_with_no_other_worker_the_request_waits_until_the_same_one_is_back(

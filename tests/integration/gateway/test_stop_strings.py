@@ -54,26 +54,6 @@ async def test_a_response_ends_with_the_token_that_completes_it(
     assert not workers[0].hung_up + workers[0].aborted + workers[1].hung_up + workers[1].aborted
 
 
-async def test_a_string_may_begin_on_a_worker_that_is_lost(
-    start: Start, workers: tuple[FakeWorker, FakeWorker], tokens: list[int]
-) -> None:
-    for worker in workers:
-        worker.free_tokens = SAID.index(STOP) + 4
-        worker.gate.clear()
-    async with start(*workers) as client:
-        stream = client.stream([5], WANTED)
-        received = list((await anext(stream)).token_ids)
-        while len(received) < workers[0].free_tokens:
-            received += (await anext(stream)).token_ids
-        runs, other = workers if workers[0].running else reversed(workers)
-        other.gate.set()
-        await runs.kill()
-        chunks = [chunk async for chunk in stream]
-    received += [token for chunk in chunks for token in chunk.token_ids]
-    assert received == tokens[: SAID.index(STOP) + len(STOP)]
-    assert (chunks[-1].finish_reason, chunks[-1].matched_stop) == (FinishReason.STOP, STOP)
-
-
 async def test_one_worker_that_cannot_find_them_is_enough_to_refuse(
     start: Start, workers: tuple[FakeWorker, FakeWorker]
 ) -> None:

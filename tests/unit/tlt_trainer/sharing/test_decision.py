@@ -117,6 +117,16 @@ def deciding(publish: PublishSettings | None = None) -> TrainingDecisions:
     return TrainingDecisions(publish or PublishSettings(every_tokens=100), draft_cost=0.1)
 
 
+@pytest.mark.parametrize(
+    ("every", "scored", "held_out"),
+    [(32_768, 16_384, 4096), (524_288, 16_384, 4096), (16_384, 8192, 2048), (100, 50, 64), (1, 1, 64)],
+)
+def test_evaluations_follow_from_the_interval_of_publications(every: int, scored: int, held_out: int) -> None:
+    publish = PublishSettings(every_tokens=every)
+    assert (publish.score_every_tokens, publish.held_out_tokens) == (scored, held_out)
+    assert deciding(publish).score_in == scored
+
+
 def evaluate(decisions: TrainingDecisions, own: Score, base: Score | None = None, *, trained_s: float = 0.0) -> None:
     decisions.scoring()
     decisions.scored(own, base, learned_tokens=0, trained_s=trained_s, pass_tokens=PASS)
