@@ -7,11 +7,14 @@ import typer
 
 from tlt_bench.adapt.cli import adapt
 from tlt_bench.arms.cli import engine, rounds, switch, trace
+from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
 from tlt_bench.lease.cli import lease
 from tlt_bench.options import Json
 from tlt_bench.simulate.cli import simulate
 from tlt_bench.starts.cli import starts
+from tlt_bench.train.cli import train
+from tlt_bench.turns.cli import turns
 from tlt_bench.weights.cli import weights
 
 app = typer.Typer(
@@ -173,6 +176,8 @@ app.command()(switch)
 app.command()(rounds)
 app.command()(trace)
 app.command()(weights)
+app.command()(train)
+app.command()(turns)
 app.command()(adapt)
 app.command()(capture)
 app.command()(simulate)
@@ -201,6 +206,7 @@ def campaign(
 
 
 app.command()(lease)
+app.command()(cache)
 app.command()(starts)
 
 

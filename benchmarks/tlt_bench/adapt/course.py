@@ -6,23 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torch import Tensor, device
+from torch import Tensor
 
-from countdown.model import CHECKPOINT
 from tlt_bench.adapt.data import BATCH_TOKENS, SCORED_TOKENS, Frames, packs
+from tlt_bench.demo_learner import demo_learner
 from tlt_bench.engines.bench_engine import log
 from tlt_common.domain.ids import DrafterVersion
 from tlt_trainer.data.feed import DRAWN_BATCHES
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.score import score_of
-from tlt_trainer.drafter.shared_weights import read_format, read_shared
 from tlt_trainer.learned import Published
-from tlt_trainer.learner import Learner
 
 DRAFTS = 7
 """Drafts of the chain whose accept length is reported."""
 SCORE_EVERY_TOKENS = 5_000
-CPU = device("cpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +61,7 @@ class Course:
         weights: Mapping[str, Tensor] | None = None,
         seed: int = 0,
     ) -> None:
-        self.learner = _learner(recipe)
+        self.learner = demo_learner(passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS)
         if weights is not None:
             self.learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
         self._held_out = packs(held_out, SCORED_TOKENS, random.Random(0))
@@ -115,11 +112,3 @@ def seconds_to(goal: float, way: Sequence[CoursePoint]) -> float | None:
             share = (goal - before.accept_length) / rise if rise > 0 else 1.0
             return before.seconds + max(0.0, share) * (after.seconds - before.seconds)
     return None
-
-
-def _learner(recipe: Recipe) -> Learner:
-    """Return a learner of an EAGLE drafter that shares the embedding and head of the demo's policy."""
-    form = read_format(CHECKPOINT)
-    learner = Learner(form, CPU, passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS)
-    learner.share(read_shared(CHECKPOINT, form, CPU))
-    return learner

@@ -18,12 +18,12 @@ from tlt_bench.engines.prepare import SHALLOW, BenchTarget, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.weights.engine_worker import engine_worker
-from tlt_common.weights.layout import FILE_NAME as FILE
 from tlt_bench.workload import Prompts
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import ConfigError
 from tlt_common.weights.adapter import Adapter
+from tlt_common.weights.layout import FILE_NAME as FILE
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import live
 from tlt_worker.checkpoints.merged import merged

@@ -18,7 +18,7 @@ from tlt_common.weights.adapter import Adapter, Change, Factors
 from tlt_common.weights.safetensors_file import Piece
 
 BLOCK_ELEMENTS = 2**17
-"""Elements that are merged at a time on a CPU: what is computed stays in a core's cache, and takes a fifth of the time."""
+"""Elements merged at a time on a CPU: what is computed stays in a core's cache, and takes a fifth of the time."""
 DEVICE_BLOCK_ELEMENTS = 2**24
 """The same on a GPU: 64 MiB of float32, twice, beside the weights."""
 

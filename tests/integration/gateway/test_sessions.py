@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from tests.fakes.prefix_cache import PrefixCache
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.talk import Shape, Talk, together
+from tlt_bench.turns.talk import Shape, Talk, together
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.response import ResponseStats
 

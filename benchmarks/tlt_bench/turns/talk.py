@@ -76,7 +76,7 @@ class Talk:
             max_new_tokens=self._draw.randint(*self._shape.response), ignore_eos=True, seed=self._seed + len(ids)
         )
         answer = await client.generate(ids, sampling, session_id=self._session)
-        assert answer.stats is not None, "a complete response has stats"
+        assert answer.stats is not None, "a complete response has stats"  # noqa: S101
         self.found += Prefills(
             prompt_tokens=len(ids),
             earlier_tokens=self._known,

@@ -1,0 +1,1 @@
+"""`tlt bench turns`: conversations with tools, with and without sessions."""
