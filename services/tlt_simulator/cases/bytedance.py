@@ -8,7 +8,7 @@ takes less than 11 days, so all costs of rounds are scaled by one factor until i
 
 from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
 from tlt_simulator.costs.figure import CostFigure, Source
-from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.model import TERMS, CostModel
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.run import simulate
 from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
@@ -25,21 +25,7 @@ STEP_S = DAYS * 86_400.0 / STEPS
 GOALS = (5.5, 4.0)
 """Days that one may hope for."""
 WORKERS, GPUS, SLOTS = 32, 4, 256
-SLOWED = (
-    "round_fixed_s",
-    "round_request_s",
-    "round_read_s",
-    "round_token_s",
-    "kv_token_s",
-    "prefill_token_s",
-    "draft_fixed_s",
-    "draft_token_s",
-    "draft_round_s",
-    "draft_request_s",
-    "draft_kv_token_s",
-    "ngram_round_s",
-    "ngram_request_s",
-)
+SLOWED = (*(name for name in TERMS if name != "expert_share"), "prefill_token_s")
 """Costs that are slower by the factor."""
 FITS = 3
 """Simulations of a step from which the factor is found."""

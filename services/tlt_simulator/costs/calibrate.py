@@ -26,7 +26,7 @@ PARTS: Final = (
     ("round_token_s",),
     ("kv_token_s",),
     ("draft_fixed_s", "draft_kv_token_s"),
-    ("draft_token_s",),
+    ("draft_token_s", "draft_step_s"),
     ("draft_round_s", "draft_request_s"),
     ("ngram_round_s", "ngram_request_s"),
 )
@@ -82,20 +82,9 @@ def _factors(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> tuple
 
 
 def _parts(costs: CostModel, one: MeasuredRound) -> tuple[float, ...]:
-    """Return the calculated seconds of each part of a round."""
-    rows = one.batch * one.arm.draft_tokens
-    passes = (1 if one.arm.is_block else one.arm.steps) if one.arm.needs_drafter else 0
-    return (
-        costs.round_fixed_s.value,
-        costs.round_request_s.value * one.batch,
-        costs.read_s(rows),
-        costs.round_token_s.value * rows,
-        costs.kv_token_s.value * one.kv_tokens,
-        (costs.draft_fixed_s.value + costs.draft_kv_token_s.value * one.kv_tokens) * passes,
-        costs.draft_token_s.value * passes * max(0.0, one.batch * one.arm.topk - 1.0),
-        (costs.draft_round_s.value + costs.draft_request_s.value * one.batch) * bool(passes),
-        (costs.ngram_round_s.value + costs.ngram_request_s.value * one.batch) * one.arm.finds_drafts,
-    )
+    """Return the calculated seconds of each of `PARTS` in a round."""
+    parts = costs.terms.parts(one.arm, one.batch, one.kv_tokens)
+    return tuple(sum(parts[name] for name in names) for names in PARTS)
 
 
 def _measured(value: float, error: float, of: str) -> CostFigure:

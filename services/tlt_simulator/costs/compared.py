@@ -12,7 +12,7 @@ from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.published import accept_lengths, speculation
 from tlt_simulator.costs.published.rounds import PUBLISHED_ROUNDS, PUBLISHED_SHAPES, PublishedRound
 from tlt_simulator.costs.published.speculation import PublishedSpeedup
-from tlt_simulator.costs.roofline import ENGINES, ROUND_COSTS, Machine, costs_of
+from tlt_simulator.costs.roofline import ENGINES, ROUND_COSTS, costs_of
 from tlt_simulator.costs.uncertainty import Range, drawn, range_of
 
 DRAWS: Final = 48
@@ -114,15 +114,15 @@ def _rows() -> Iterator[ComparedRow]:
 
 
 def _round_ms(row: PublishedRound) -> float:
-    costs = costs_of(Machine(card=row.card, gpus=row.gpus), PUBLISHED_SHAPES[row.model], row.model, ENGINES[row.engine])
-    return 1e3 * costs.round_s(OFF, row.batch, row.batch * row.context)
+    costs = costs_of(row.card, row.gpus, PUBLISHED_SHAPES[row.model], row.model, ENGINES[row.engine])
+    return 1e3 * costs.terms.round_s(OFF, row.batch, row.batch * row.context)
 
 
 def _speedup(row: PublishedSpeedup) -> tuple[float, Range]:
     """Return the speedup that is calculated for a published one, from its tokens per round, and its interval."""
     shape = PUBLISHED_SHAPES[row.model]
     shape = replace(shape, draft=replace(shape.drafter, head_rows=row.head))
-    costs = costs_of(Machine(card=row.card, gpus=row.gpus), shape, row.model, ENGINES[row.engine])
+    costs = costs_of(row.card, row.gpus, shape, row.model, ENGINES[row.engine])
     uncertain = [(name, figure) for name, figure in costs.figures() if name in ROUND_COSTS]
     names = [name for name, _ in uncertain]
     draws = [
@@ -134,5 +134,5 @@ def _speedup(row: PublishedSpeedup) -> tuple[float, Range]:
 
 def _ratio(costs: CostModel, row: PublishedSpeedup) -> float:
     kv_tokens = row.batch * row.context
-    plain_s, drafting_s = (costs.round_s(arm, row.batch, kv_tokens) for arm in (OFF, arm_named(row.arm)))
+    plain_s, drafting_s = (costs.terms.round_s(arm, row.batch, kv_tokens) for arm in (OFF, arm_named(row.arm)))
     return row.length * plain_s / drafting_s

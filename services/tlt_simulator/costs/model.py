@@ -1,23 +1,17 @@
 """
 The cost model: durations of everything in a simulated run. Pure.
 
-A round takes `round_fixed_s`, `round_request_s` for each request and `round_token_s` for each verified token, the time
-to read the weights, and `kv_token_s` for each token in the KV cache. Weights are read in `round_read_s`, and experts in
-`expert_read_s` times the share of them that at least one token chooses. Reading and computing add up: published rounds
-get longer with every row, at one request already (`published.speculation`).
-
-A round that drafts adds `draft_round_s`, `draft_request_s` for each request and, for each pass of the drafter,
-`draft_fixed_s`, `draft_token_s` for each further token that it drafts and `draft_kv_token_s` for each token in the KV
-cache; one with n-grams adds `ngram_round_s`, and `ngram_request_s` for each request. The drafter's quality is the
-acceptance probability of its first draft; `acceptance` says what follows from it for chains and trees.
+What a round takes is `tlt_worker.capacity.rounds.RoundTerms`, whose parts have the same names here, with an interval
+and a source each. The drafter's quality is the acceptance probability of its first draft; `acceptance` says what
+follows from it for chains and trees.
 
 A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start`, or, if it
 was a public one before, from `accept_public`, to `accept_best`; each update of the weights since then reduces that
 probability by `ageing`.
 """
 
-import math
 from collections.abc import Iterator
+from dataclasses import fields
 
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import OFF, Arm
@@ -26,8 +20,10 @@ from tlt_simulator.costs import learning
 from tlt_simulator.costs.acceptance import chain_chances, tree_chances
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
+from tlt_worker.capacity.rounds import RoundTerms
 
 NOTHING = CostFigure(value=0, source=Source.CALCULATED)
+TERMS = tuple(field.name for field in fields(RoundTerms))
 
 
 class CostModel(Frozen):
@@ -80,6 +76,8 @@ class CostModel(Frozen):
     """The same for each of its requests."""
     draft_kv_token_s: CostFigure = NOTHING
     """Reading one token of the drafter's KV cache in a pass."""
+    draft_step_s: CostFigure = NOTHING
+    """Each draft of a block, after the pass for all of them."""
     accept_public: CostFigure = learning.ACCEPT_PUBLIC
     """Acceptance probability of the first draft of a public drafter, before it learns from this policy."""
     ngram_alone_accept: CostFigure = learning.NGRAM_ALONE_ACCEPT
@@ -119,32 +117,14 @@ class CostModel(Frozen):
     """Power of the number of branches in the exponent of the probability that none of them is accepted."""
 
     @property
+    def terms(self) -> RoundTerms:
+        """The parts of a round."""
+        return RoundTerms(**{name: getattr(self, name).value for name in TERMS})
+
+    @property
     def plain_s(self) -> float:
         """Seconds of a round of one request without drafts and with an empty KV cache."""
-        return self.round_s(OFF, 1, 0.0)
-
-    def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
-        """Return the duration of a round with so many requests, which have so many tokens in the KV cache together."""
-        rows = batch * arm.draft_tokens
-        launched_s = self.round_fixed_s.value + self.round_request_s.value * batch
-        verified_s = self.read_s(rows) + self.round_token_s.value * rows
-        return launched_s + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch, kv_tokens)
-
-    def read_s(self, rows: float) -> float:
-        """Return the duration of reading the weights that so many tokens need, if they choose experts evenly."""
-        chosen = 1.0 - math.pow(1.0 - self.expert_share.value, rows)
-        return self.round_read_s.value + self.expert_read_s.value * chosen
-
-    def drafting_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
-        """Return what a round takes longer for drafting, besides its rows."""
-        if arm.finds_drafts:
-            return self.ngram_round_s.value + self.ngram_request_s.value * batch
-        if not arm.needs_drafter:
-            return 0.0
-        drafted_s = self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0)
-        pass_s = self.draft_fixed_s.value + drafted_s + self.draft_kv_token_s.value * kv_tokens
-        passes = 1 if arm.is_block else arm.steps
-        return self.draft_round_s.value + self.draft_request_s.value * batch + passes * pass_s
+        return self.terms.round_s(OFF, 1, 0.0)
 
     def accepted(self, arm: Arm, quality: float) -> float:
         """Return the mean number of drafts that a round of an arm gets accepted, with a drafter of this quality."""

@@ -7,13 +7,14 @@ from typing import Any
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import OFF
 from tlt_common.errors import ConfigError
-from tlt_simulator.costs.roofline import READ_SHARES, model_config
+from tlt_simulator.costs.roofline import model_config
 from tlt_worker.capacity.attention import Heads
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.capacity.shape import DraftShape, ModelShape
 from tlt_worker.checkpoints.drafter_format import drafter_format
+from tlt_worker.commands.cards import READ_SHARES
 from tlt_worker.commands.cards import card as bytes_of
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.families import listed

@@ -16,6 +16,7 @@ from tlt_common.errors import ConfigError
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.squares import Moments, added, solved
 from tlt_simulator.fit.observed import ObservedRounds
+from tlt_worker.capacity.rounds import part_counts
 
 LEAST_ROUNDS: Final = 256
 """Rounds without a drafter below which their costs are not fitted."""
@@ -25,7 +26,16 @@ LEAST_BATCHES: Final = 2
 """Minimum batch sizes, a factor of two apart, to determine the cost of a request."""
 FULL_WEIGHT: Final = 128
 """Number of rounds of a kind in a minute above which their weight does not increase."""
-PART_OF_A_PASS: Final = ("draft_round_s", "draft_request_s", "draft_kv_token_s", "ngram_round_s", "ngram_request_s")
+COSTS: Final = ("round_fixed_s", "round_request_s", "round_token_s", "kv_token_s", "draft_fixed_s", "draft_token_s")
+"""Costs that are fitted."""
+PART_OF_A_PASS: Final = (
+    "draft_round_s",
+    "draft_request_s",
+    "draft_kv_token_s",
+    "draft_step_s",
+    "ngram_round_s",
+    "ngram_request_s",
+)
 """Costs of drafting that a journal does not tell from those of a pass and of rows."""
 DRAWS: Final = 200
 """Resamplings of minutes for 90 % intervals."""
@@ -87,16 +97,7 @@ class _Fit:
 
     def of(self, moments: Moments) -> dict[str, float]:
         """Return the costs by name."""
-        (fixed_s, request_s, token_s, kv_s, pass_s, drafted_s), _ = solved(moments)
-        return {
-            "round_fixed_s": fixed_s,
-            "round_request_s": request_s,
-            "round_read_s": 0.0,
-            "round_token_s": token_s,
-            "kv_token_s": kv_s,
-            "draft_fixed_s": pass_s,
-            "draft_token_s": drafted_s,
-        }
+        return {"round_read_s": 0.0, **dict(zip(COSTS, solved(moments)[0], strict=True))}
 
     def error(self, rounds: Sequence[ObservedRounds]) -> float:
         """Return the mean relative error."""
@@ -111,10 +112,9 @@ class _Fit:
 
 
 def _parts(one: ObservedRounds) -> tuple[float, ...]:
-    """Return the factor of each cost in a round."""
-    arm, rows = one.arm, one.batch * one.arm.draft_tokens
-    passes = (1 if arm.is_block else arm.steps) if arm.needs_drafter else 0
-    return (1.0, one.batch, rows, one.kv_tokens, passes, passes * max(0.0, one.batch * arm.topk - 1.0))
+    """Return how often a round has each of `COSTS`."""
+    counts = part_counts(one.arm, one.batch, one.kv_tokens)
+    return tuple(counts[name] for name in COSTS)
 
 
 def _require(rounds: Sequence[ObservedRounds]) -> None:

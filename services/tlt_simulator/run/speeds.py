@@ -42,6 +42,7 @@ class Speeds:
 
     def __init__(self, scenario: Scenario) -> None:
         self._costs, self._arms, self._config = scenario.costs, scenario.arms, scenario.engine.bandit
+        self._terms = scenario.costs.terms
         self._seed = scenario.seed
         self._shares: dict[tuple[int, int], tuple[tuple[Arm, float], ...]] = {}
         self._speeds: dict[tuple[int, int], RoundSpeed] = {}
@@ -65,8 +66,8 @@ class Speeds:
                 known = self._shares[key] = self._played(bucket(batch), quality or 0.0, usable)
             shares = tuple((arm, share) for arm, share in known if arm in {OFF, *allowed}) or ((OFF, 1.0),)
         total = sum(share for _, share in shares)
-        base_s = sum(share * self._costs.round_s(arm, batch, 0.0) for arm, share in shares) / total
-        full_s = sum(share * self._costs.round_s(arm, batch, KV_SLOPE) for arm, share in shares) / total
+        base_s = sum(share * self._terms.round_s(arm, batch, 0.0) for arm, share in shares) / total
+        full_s = sum(share * self._terms.round_s(arm, batch, KV_SLOPE) for arm, share in shares) / total
         length = sum(share * (1.0 + self._costs.accepted(arm, quality or 0.0)) for arm, share in shares) / total
         return RoundSpeed(base_s=base_s, kv_token_s=(full_s - base_s) / KV_SLOPE, length=length)
 
@@ -74,12 +75,12 @@ class Speeds:
         """Return the arms' shares of a bandit's rounds."""
         chance = Random(f"{self._seed}/{group}/{round(quality * GRID)}")
         bandit, counts = Bandit(arms, self._config, self._seed), Counter[Arm]()
+        elapsed_s = {arm: self._terms.round_s(arm, group, group * KV_TOKENS) for arm in {OFF, *arms}}
+        chances = {arm: self._costs.chances(arm, quality) for arm in {OFF, *arms}}
         for _ in range(ROUNDS):
             arm = bandit.choose(group)
             counts[arm] += 1
-            elapsed_s = self._costs.round_s(arm, group, group * KV_TOKENS)
-            chances = self._costs.chances(arm, quality)
-            bandit.record(arm, group, [_drawn(chances, chance) for _ in range(group)], elapsed_s)
+            bandit.record(arm, group, [_drawn(chances[arm], chance) for _ in range(group)], elapsed_s[arm])
         return tuple((arm, count / ROUNDS) for arm, count in counts.items())
 
 

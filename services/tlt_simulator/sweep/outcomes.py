@@ -96,9 +96,9 @@ def side_of(
 
 SUITE_COSTS = frozenset(
     {
-        "draft_fixed_s", "draft_token_s", "draft_round_s", "draft_request_s", "draft_kv_token_s", "ngram_round_s",
-        "ngram_request_s", "accept_start", "accept_best", "accept_decay", "accept_public", "ngram_accept",
-        "ngram_alone_accept", "ngram_next_accept",
+        "draft_fixed_s", "draft_token_s", "draft_round_s", "draft_request_s", "draft_kv_token_s", "draft_step_s",
+        "ngram_round_s", "ngram_request_s", "accept_start", "accept_best", "accept_decay", "accept_public",
+        "ngram_accept", "ngram_alone_accept", "ngram_next_accept",
         "learn_tokens_s", "learn_half_tokens", "ageing", "lease_start_s", "lease_stop_s", "drafter_load_s",
         "together", "tree_narrowing", "state_bytes", "lasting_passes",
     }

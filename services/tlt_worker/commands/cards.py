@@ -4,7 +4,7 @@ from typing import Any
 
 from tlt_worker.capacity.memory.table import GIB
 from tlt_worker.capacity.profile import Accelerator
-from tlt_worker.capacity.rounds import Speed
+from tlt_worker.capacity.rounds import READ_SHARE, Speed
 from tlt_worker.capacity.shape import ModelShape
 
 CARDS: dict[str, tuple[float, int]] = {
@@ -18,16 +18,23 @@ CARDS: dict[str, tuple[float, int]] = {
 }
 """GiB that CUDA reports, and major compute capability."""
 
-SPEEDS = {
-    "l4": Speed(gb_per_s=300, tflops=121),
-    "4090": Speed(gb_per_s=1008, tflops=165),
-    "a100-40": Speed(gb_per_s=1555, tflops=312),
-    "a100-80": Speed(gb_per_s=2039, tflops=312),
-    "h100": Speed(gb_per_s=3350, tflops=989),
-    "h200": Speed(gb_per_s=4800, tflops=989),
-    "b200": Speed(gb_per_s=8000, tflops=2250),
+READ_SHARES = {"a100-80": 0.75, "h100": 0.93, "h200": 0.93, "b200": 0.82}
+"""Share of a card's bandwidth at which weights are read, from published rounds. The H200's is the H100's: nothing was
+found for it."""
+RATES = {
+    "l4": (300, 121),
+    "4090": (1008, 165),
+    "a100-40": (1555, 312),
+    "a100-80": (2039, 312),
+    "h100": (3350, 989),
+    "h200": (4800, 989),
+    "b200": (8000, 2250),
 }
-"""Speeds from NVIDIA's data sheets (SXM modules where there are several): bandwidth, and bfloat16 without sparsity."""
+"""GB/s of memory, and dense bfloat16 TFLOP/s: NVIDIA's data sheets, of SXM modules where there are several."""
+SPEEDS = {
+    name: Speed(gb_per_s=gb_per_s, tflops=tflops, read_share=READ_SHARES.get(name, READ_SHARE))
+    for name, (gb_per_s, tflops) in RATES.items()
+}
 
 
 def _config(architecture: str, model_type: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
+from tlt_common.domain.arm import Arm, block, chain
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_worker.capacity.rounds import COMPUTE_SHARE, READ_SHARE, RoundTime, Situation, rounds_of
+from tlt_worker.capacity.rounds import Machine, RoundTime
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import served_format
 from tlt_worker.commands.cards import SPEEDS
@@ -34,16 +35,21 @@ def planned_rounds(engine: EngineConfig, model: Mapping[str, Any], card: str, dt
             f"--card is {card!r}, whose speed --rounds needs; accepted: {', '.join(SPEEDS)}", field="card"
         )
     shape, context = ModelShape.from_config(model, dtype=dtype), min(CONTEXT, engine.context_for(model))
-    kinds = {
-        name: Situation(shape=shape.drafting(form), speed=SPEEDS[card], context=context, ranks=engine.tensor_parallel)
+    machines = {
+        name: Machine(speed=SPEEDS[card], shape=shape.drafting(form), gpus=engine.tensor_parallel)
         for name, form in _forms(engine, model)
     }
     return [
-        each
+        RoundTime.of(name, machine, _arm(machine, drafts), batch, context)
         for batch in BATCHES
-        for name, one in kinds.items()
-        for each in rounds_of(name, replace(one, batch=batch), DRAFTS)
+        for name, machine in machines.items()
+        for drafts in DRAFTS
     ]
+
+
+def _arm(machine: Machine, drafts: int) -> Arm:
+    """Return the arm with this many drafts, of those that the drafter can run."""
+    return block(drafts) if machine.shape.drafter.queries else chain(drafts)
 
 
 def _forms(engine: EngineConfig, model: Mapping[str, Any]) -> Iterator[tuple[str, DrafterFormat]]:
@@ -89,6 +95,6 @@ def _lines(rounds: Iterable[RoundTime], card: str) -> Iterator[str]:
         )
     yield ""
     yield (
-        f"Milliseconds on {card}, calculated from bytes and operations at {READ_SHARE:.0%} of its bandwidth and "
-        f"{COMPUTE_SHARE:.0%} of its rate; not measured. A drafter pays if it keeps more tokens than 'plain rounds'."
+        f"Milliseconds on {card}, calculated as for `tlt simulate` (docs/costs.md), not measured. A drafter pays if it "
+        "keeps more tokens than 'plain rounds'."
     )

@@ -35,7 +35,7 @@ def one_batch(costs: CostModel, batch: int, prompt: int, **changes: Any) -> dict
         "output_len": 32,
         "prefill_latency": 2 * costs.prefill_token_s.value * batch * prompt,
         "prefill_throughput": 1.0,
-        "median_decode_latency": costs.round_s(OFF, batch, batch * (prompt + 16)),
+        "median_decode_latency": costs.terms.round_s(OFF, batch, batch * (prompt + 16)),
         "median_decode_throughput": 1.0,
         "total_latency": 1.0,
         "overall_throughput": 1.0,
@@ -53,9 +53,9 @@ def test_rounds_of_bench_one_batch_come_out_as_measured(tmp_path: Path) -> None:
     path = lines(tmp_path / "result.jsonl", *(one_batch(SLOWER, *situation) for situation in situations))
     found = calibrated(COSTS, path)
     for batch, prompt in situations:
-        measured_s = SLOWER.round_s(OFF, batch, batch * (prompt + 16))
-        assert found.round_s(OFF, batch, batch * (prompt + 16)) == pytest.approx(measured_s, rel=0.02)
-        assert COSTS.round_s(OFF, batch, batch * (prompt + 16)) < 0.9 * measured_s
+        measured_s = SLOWER.terms.round_s(OFF, batch, batch * (prompt + 16))
+        assert found.terms.round_s(OFF, batch, batch * (prompt + 16)) == pytest.approx(measured_s, rel=0.02)
+        assert COSTS.terms.round_s(OFF, batch, batch * (prompt + 16)) < 0.9 * measured_s
     assert found.prefill_token_s.value == pytest.approx(2 * COSTS.prefill_token_s.value)
     for name in ("round_fixed_s", "round_read_s", "kv_token_s", "prefill_token_s"):
         figure = getattr(found, name)
@@ -72,11 +72,11 @@ def test_what_a_benchmark_does_not_tell_stays_as_calculated(tmp_path: Path) -> N
 
 def test_one_round_is_enough_to_scale_what_it_consists_of(tmp_path: Path) -> None:
     found = calibrated(COSTS, lines(tmp_path / "result.jsonl", one_batch(SLOWER, 1, 128)))
-    assert found.round_s(OFF, 1, 144) == pytest.approx(SLOWER.round_s(OFF, 1, 144), rel=0.02)
+    assert found.terms.round_s(OFF, 1, 144) == pytest.approx(SLOWER.terms.round_s(OFF, 1, 144), rel=0.02)
 
 
 def test_lines_of_the_server_benchmarks_are_rounds_too(tmp_path: Path) -> None:
-    round_s = SLOWER.round_s(OFF, 8, 8 * 1040)
+    round_s = SLOWER.terms.round_s(OFF, 8, 8 * 1040)
     server = {
         "run_name": "default", "batch_size": 8, "input_len": 1024, "output_len": 32, "latency": 1.0,
         "input_throughput": 30_000.0, "output_throughput": 8 / round_s, "last_ttft": 0.2, "acc_length": -1.0,
@@ -87,15 +87,15 @@ def test_lines_of_the_server_benchmarks_are_rounds_too(tmp_path: Path) -> None:
     }  # fmt: skip
     for name, values in (("one", server), ("two", serving)):
         found = calibrated(COSTS, lines(tmp_path / name, values))
-        assert found.round_s(OFF, 8, 8 * 1040) == pytest.approx(round_s, rel=0.02)
+        assert found.terms.round_s(OFF, 8, 8 * 1040) == pytest.approx(round_s, rel=0.02)
 
 
 def test_figures_of_make_gpu_tell_drafting_learning_and_leases(tmp_path: Path) -> None:
-    plain_s = {batch: SLOWER.round_s(OFF, batch, batch * 64) for batch in (1, 4)}
+    plain_s = {batch: SLOWER.terms.round_s(OFF, batch, batch * 64) for batch in (1, 4)}
     grid = Result(
         name="engine",
         figures={
-            f"cost_{arm}_bs{batch}": SLOWER.round_s(arm_named(arm), batch, batch * 64) / plain_s[batch]
+            f"cost_{arm}_bs{batch}": SLOWER.terms.round_s(arm_named(arm), batch, batch * 64) / plain_s[batch]
             for arm in ("chain-3", "chain-7")
             for batch in plain_s
         },
@@ -109,7 +109,7 @@ def test_figures_of_make_gpu_tell_drafting_learning_and_leases(tmp_path: Path) -
     found = calibrated(COSTS, tmp_path)
     assert found.learn_tokens_s.value == 4321.0
     assert (found.lease_start_s.value, found.lease_stop_s.value) == (0.003, 0.012)
-    assert found.round_s(chain(7), 4, 256) == pytest.approx(SLOWER.round_s(chain(7), 4, 256), rel=0.03)
+    assert found.terms.round_s(chain(7), 4, 256) == pytest.approx(SLOWER.terms.round_s(chain(7), 4, 256), rel=0.03)
     assert found.draft_fixed_s.source is Source.MEASURED
 
 

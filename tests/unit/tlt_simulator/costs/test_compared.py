@@ -5,7 +5,8 @@ import pytest
 from tlt_simulator.costs.compared import ComparedErrors, ComparedRow, Measured, compared, errors_of
 from tlt_simulator.costs.published import speculation
 from tlt_simulator.costs.published.rounds import PUBLISHED_SHAPES
-from tlt_simulator.costs.roofline import ENGINES, READ_SHARES
+from tlt_simulator.costs.roofline import ENGINES
+from tlt_worker.commands.cards import READ_SHARES
 
 ROWS = compared()
 

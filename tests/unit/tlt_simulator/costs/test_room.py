@@ -1,6 +1,7 @@
 """What fits onto a worker, with the suite and without it."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from tlt_simulator.costs.room import WorkerMemory, worker_memory
 from tlt_simulator.run import simulate
 from tlt_simulator.scenario import EngineKeys, Scenario, SuiteKeys
 from tlt_simulator.sweep.keys import changed
+from tlt_worker.capacity.rounds import RoundTerms
 from tlt_worker.engine_config import CUDA_ARMS, EngineConfig
 
 CONTEXT = 32_768
@@ -21,12 +23,20 @@ RUN = set[Arm]()
 """Arms of which a round has been costed."""
 
 
-class RecordedCosts(CostModel):
-    """Costs that record which arms run."""
+class RecordedTerms(RoundTerms):
+    """Parts of rounds that record which arms run."""
 
     def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
         RUN.add(arm)
         return super().round_s(arm, batch, kv_tokens)
+
+
+class RecordedCosts(CostModel):
+    """Costs that record which arms run."""
+
+    @property
+    def terms(self) -> RoundTerms:
+        return RecordedTerms(**asdict(super().terms))
 
 
 def memory(model: str, gpus: int = 1, *, slots: int = 256, arms: Iterable[str] | None = None) -> WorkerMemory:

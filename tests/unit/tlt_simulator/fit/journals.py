@@ -191,7 +191,7 @@ def _rounds(
         learned = 8.0 * costs.learn_tokens_s.value * step
         quality = costs.quality(learned, 1)
     accepted = round(costs.accepted(arm, quality) * batch * rounds)
-    seconds = rounds * costs.round_s(arm, batch, kv_tokens) * (1.0 + chance.gauss(0.0, noise))
+    seconds = rounds * costs.terms.round_s(arm, batch, kv_tokens) * (1.0 + chance.gauss(0.0, noise))
     return RoundsLine(
         at=at_s, device=DEVICE, arm=name, batch=1 << (batch.bit_length() - 1), drafter=step, policy=step, rounds=rounds,
         seconds=seconds, tokens=batch * rounds + accepted, accepted=accepted,

@@ -69,8 +69,8 @@ def test_rounds_are_predicted_whatever_the_split_between_their_parts(tmp_path: P
     fitted = fit_journal(recording(noise=0.05).write(tmp_path))
     for arm in ("off", "chain-3", "chain-7"):
         for batch in (1, 4, 16):
-            measured_s = COSTS.round_s(arm_named(arm), batch, 500 * batch)
-            assert fitted.costs.round_s(arm_named(arm), batch, 500 * batch) == pytest.approx(measured_s, rel=0.06)
+            measured_s = COSTS.terms.round_s(arm_named(arm), batch, 500 * batch)
+            assert fitted.costs.terms.round_s(arm_named(arm), batch, 500 * batch) == pytest.approx(measured_s, rel=0.06)
 
 
 def test_reading_weights_is_part_of_each_round_and_rows_are_not(tmp_path: Path) -> None:

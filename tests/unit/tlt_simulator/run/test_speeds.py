@@ -19,7 +19,7 @@ def test_plain_rounds_cost_what_the_model_says() -> None:
     for batch in (1, 8, 100):
         found = speeds(speculates=False).of(batch, 0.9)
         assert found.length == 1.0
-        assert found.base_s == COSTS.round_s(OFF, batch, 0.0)
+        assert found.base_s == COSTS.terms.round_s(OFF, batch, 0.0)
 
 
 def test_a_good_drafter_is_used_and_a_useless_one_hardly() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tlt_common.domain.arm import OFF, arms_named, block, ngram
+from tlt_common.domain.arm import OFF, arms_named, block, chain, ngram
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError
@@ -14,7 +14,7 @@ from tlt_worker.capacity.graphs.runner import Runner, Stage, runners_of
 from tlt_worker.capacity.graphs.sharing import GraphSharing
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.profile import Accelerator, profile_of
-from tlt_worker.capacity.rounds import Situation
+from tlt_worker.capacity.rounds import Machine
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.commands.cards import SPEEDS, card
 from tlt_worker.engine_config import EngineConfig
@@ -98,13 +98,15 @@ def test_a_plan_counts_every_layer_of_the_drafter_and_its_markov_head() -> None:
     assert deep.kv_bytes(1) - shallow.kv_bytes(1) == 3 * 2 * 8 * 128 * 2
 
 
-def test_a_block_is_one_pass_however_many_drafts_are_verified() -> None:
+def test_a_block_reads_its_layers_once_and_a_chain_for_each_draft() -> None:
     blocks, tokens = (
-        Situation(shape=ModelShape.from_config(TARGET, dtype="bfloat16", drafter=form), speed=SPEEDS["h100"])
+        Machine(speed=SPEEDS["h100"], shape=ModelShape.from_config(TARGET, dtype="bfloat16", drafter=form)).terms()
         for form in (dflash(), None)
     )
-    assert blocks.drafting_s(15) == pytest.approx(blocks.drafting_s(7))
-    assert tokens.drafting_s(14) == pytest.approx(2 * tokens.drafting_s(7))
+    one, many = (blocks.parts(block(drafts), 1, 0) for drafts in (7, 15))
+    assert one["draft_fixed_s"] == many["draft_fixed_s"] == blocks.draft_fixed_s
+    assert many["draft_token_s"] == pytest.approx(14 / 6 * one["draft_token_s"])
+    assert tokens.parts(chain(14), 1, 0)["draft_fixed_s"] == pytest.approx(14 * tokens.draft_fixed_s)
 
 
 def test_a_gpu_plans_graphs_for_a_block_drafter() -> None:
