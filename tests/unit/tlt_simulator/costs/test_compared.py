@@ -33,10 +33,12 @@ def test_speedups_that_were_fitted_are_not_much_nearer() -> None:
     assert errors(Measured.SPEEDUP).mean > 0.7 * errors(Measured.HELD_OUT).mean
 
 
-def test_nine_in_ten_held_out_speedups_are_within_their_intervals() -> None:
-    coverage = errors(Measured.HELD_OUT).coverage
-    assert coverage is not None
-    assert 0.83 <= coverage <= 0.97
+def test_intervals_as_wide_as_for_nine_in_ten_fitted_speedups_contain_as_many_held_out_ones() -> None:
+    fitted, held_out = errors(Measured.SPEEDUP).coverage, errors(Measured.HELD_OUT).coverage
+    assert fitted is not None
+    assert held_out is not None
+    assert 0.9 <= fitted <= 0.97
+    assert held_out >= 0.9
 
 
 def test_every_second_row_of_the_sorted_list_is_held_out() -> None:
