@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from statistics import NormalDist
+from statistics import NormalDist, fmean, pstdev
 
 from tlt_simulator.costs.figure import CostFigure
 
@@ -48,6 +48,17 @@ def range_of(values: Sequence[float]) -> Range:
     ordered = sorted(values)
     low, middle, high = (_between(ordered, share) for share in ((1 - _LEVEL) / 2, 0.5, (1 + _LEVEL) / 2))
     return Range(low=low, middle=middle, high=high)
+
+
+def scaled_range(value: float, draws: Sequence[float], *, unvaried: Sequence[float]) -> Range:
+    """
+    Return the interval of a result of a whole run, from those of draws and of unvaried simulations on its sample.
+
+    It is at least as wide as the noise of the unvaried ones on both sides, so that it contains the result.
+    """
+    middle = fmean(unvaried)
+    found, noise = range_of([value * one / middle for one in draws]), value * _END * pstdev(unvaried) / middle
+    return Range(low=min(found.low, value - noise), middle=found.middle, high=max(found.high, value + noise))
 
 
 def _between(ordered: Sequence[float], share: float) -> float:
