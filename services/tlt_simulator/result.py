@@ -20,14 +20,22 @@ class StepRun:
     began_s: float
     """Start time, in seconds since the start of the run."""
     rollout_s: float
+    """Time from its first request to its last response."""
+    waited_s: float
+    """Part of it in which the RL trainer waited: all of it, unless the trainer is asynchronous."""
     learn_s: float
     update_s: float
     tail_s: float
-    """Duration of the rollout's part with at most TAIL_RUNNING requests per worker."""
+    """Duration of the rollout's part with at most TAIL_RUNNING requests per worker; 0 if other steps' requests run."""
     responses: int
     tokens: int
+    generated: float
+    """Tokens that workers generated while the step lasted, of any step's responses."""
     rounds: float
-    """Rounds, summed over requests. `tokens` divided by this is the accept length."""
+    """Their rounds, summed over requests."""
+    staleness: float
+    """Mean number of updates between the weights that wrote a token and those that learn from it."""
+    max_staleness: int
     drafter: int
     """Drafter version at the end of the step; 0 for none."""
     quality: float
@@ -38,12 +46,12 @@ class StepRun:
     @property
     def seconds(self) -> float:
         """Duration of the whole step."""
-        return self.rollout_s + self.learn_s + self.update_s
+        return self.waited_s + self.learn_s + self.update_s
 
     @property
     def accept_length(self) -> float:
         """Tokens per request and round."""
-        return self.tokens / self.rounds if self.rounds else 1.0
+        return self.generated / self.rounds if self.rounds else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +84,29 @@ class SimulatedRun:
 
     @property
     def rollout_s(self) -> float:
-        """Seconds of rollout."""
+        """Seconds of rollout, summed over steps, which overlap if the trainer is asynchronous."""
         return sum(step.rollout_s for step in self.steps)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds in which the RL trainer waited for rollouts."""
+        return sum(step.waited_s for step in self.steps)
+
+    @property
+    def tokens_s(self) -> float:
+        """Tokens per second that the RL trainer learned from."""
+        return sum(step.tokens for step in self.steps) / self.seconds if self.steps else 0.0
+
+    @property
+    def staleness(self) -> float:
+        """Mean over all tokens of the number of updates between writing and learning."""
+        tokens = sum(step.tokens for step in self.steps)
+        return sum(step.staleness * step.tokens for step in self.steps) / tokens if tokens else 0.0
+
+    @property
+    def max_staleness(self) -> int:
+        """Maximum of it."""
+        return max((step.max_staleness for step in self.steps), default=0)
 
     def state_s(self, *states: str) -> float:
         """Return the device-seconds in these states, summed exactly: the order of sets differs between processes."""
@@ -99,8 +128,6 @@ class Comparison:
     """Source of the trace."""
     without: SimulatedRun
     with_suite: SimulatedRun
-    no_ngrams: SimulatedRun | None = None
-    """With the suite, but without n-grams; None if it was not simulated."""
     notes: tuple[str, ...] = field(default=())
 
     @property

@@ -45,6 +45,12 @@ class RlTrainer(Frozen):
     """Additional time for each token of the step's responses."""
     colocated: bool = False
     """Whether it learns on the workers' devices, which then cannot be lent, rather than on its own."""
+    max_staleness: int = Field(0, ge=0)
+    """
+    Number of updates that may separate the weights that wrote a token from those that learn from it. With 0 a step
+    begins when the one before is over; with more, requests of so many further steps run meanwhile, so that a colocated
+    trainer cannot have any.
+    """
 
 
 class GatewayKeys(Frozen):
@@ -108,6 +114,11 @@ class Scenario(Frozen):
         if fleet.plain_kv_room is not None:
             fleet = fleet.model_copy(update={"kv_room": fleet.plain_kv_room})
         return self.model_copy(update={"suite": keys, "fleet": fleet})
+
+    @property
+    def synchronous(self) -> "Scenario":
+        """The same run with a synchronous trainer."""
+        return self.model_copy(update={"trainer": self.trainer.model_copy(update={"max_staleness": 0})})
 
     @property
     def arms(self) -> tuple[Arm, ...]:

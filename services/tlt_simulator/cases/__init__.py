@@ -6,11 +6,14 @@ from types import MappingProxyType
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases.bytedance import bytedance
 from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
+from tlt_simulator.cases.nemo_rl import nemo_rl
 from tlt_simulator.cases.paper import paper
 
 __all__ = ["CASES", "CaseRow", "Measure", "PublishedCase", "case"]
 
-CASES: Mapping[str, Callable[[], PublishedCase]] = MappingProxyType({"paper": paper, "bytedance-32b": bytedance})
+CASES: Mapping[str, Callable[[], PublishedCase]] = MappingProxyType(
+    {"paper": paper, "nemo-rl": nemo_rl, "bytedance-32b": bytedance}
+)
 """All cases by name."""
 
 

@@ -21,6 +21,8 @@ Examples:
                --drafter public
   tlt simulate --lengths lognormal:median=5000,p99=30000,cap=32768 --card h200 --gpus 8
                --model 7b --drafter none --html page.html
+  tlt simulate --lengths lognormal:median=5000,p99=30000,cap=32768 --card h100 --gpus 32
+               --gpus-per-worker 4 --model 32b --drafter public --max-staleness 1
   tlt simulate --case bytedance-32b --json result.json
   tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4
   tlt simulate fit ./journal --save costs.json

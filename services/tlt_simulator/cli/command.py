@@ -23,10 +23,13 @@ from tlt_simulator.report.sample import sample_size, sampled
 from tlt_simulator.report.terminal import analysis, table
 from tlt_simulator.result import Comparison
 from tlt_simulator.run import compare
+from tlt_simulator.run import simulate as simulate_run
 from tlt_simulator.sweep.outcomes import cores
 
 QUICK_STEPS, QUICK_DRAWS = 2, 12
 """Steps and draws from which a quick simulation estimates its interval."""
+ANALYSIS = ("without n-grams", "interval", "sensitivity", "what to set")
+"""What is simulated after the table is shown, in order."""
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
 
@@ -60,7 +63,7 @@ def simulate(
     check(inputs)
     runs = prepared(inputs)
     if runs[0].case is not None and len(runs) > 1:
-        _all_rows(runs[0].case, runs, json_to, html)
+        _all_rows(runs[0].case, runs, json_to, html, processes or cores())
         return
     is_shown = json_to != STANDARD_OUTPUT
     with phases() as begin:
@@ -84,13 +87,14 @@ def simulate(
 def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     """Simulate both sides."""
     scenario, trace = run.scenario, run.trace
-    comparison = compare(trace, scenario, ngrams_apart=True, progress=begin("run", len(trace.steps)))
+    comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
     unplaced = () if scenario.memory is None else scenario.memory.warnings
+    timed = () if scenario.trainer.max_staleness else trace.steps  # logs have the times of synchronous steps
     return Findings(
         comparison=comparison,
         responses=trace.responses,
-        measured=measured_time([step.rollout_s for step in trace.steps], comparison.without),
-        measured_with=measured_time([step.suite_rollout_s for step in trace.steps], comparison.with_suite),
+        measured=measured_time([step.rollout_s for step in timed], comparison.without),
+        measured_with=measured_time([step.suite_rollout_s for step in timed], comparison.with_suite),
         published=() if run.row is None else (PublishedRow.of(run.row, comparison),),
         notes=(*unplaced, *run.notes, *(f"extrapolated: {what}" for what in extrapolations(scenario, trace))),
     )
@@ -100,7 +104,7 @@ def _analyzed(
     findings: Findings, run: PreparedRun, *, quick: bool, sample: int | None, processes: int, is_shown: bool
 ) -> Findings:
     """Return the findings with their analysis, and show each part as soon as it is known. An interruption ends it."""
-    missing = ["interval"] if quick else ["interval", "sensitivity", "what to set"]
+    missing = ["without n-grams", "interval"] if quick else list(ANALYSIS)
     try:
         for found in _parts(findings.comparison, run, quick=quick, sample=sample, processes=processes):
             findings = replace(findings, **found)
@@ -115,14 +119,18 @@ def _analyzed(
 def _parts(
     comparison: Comparison, run: PreparedRun, *, quick: bool, sample: int | None, processes: int
 ) -> Iterator[dict[str, Any]]:
-    """Simulate variants on a sample of the steps; yield the interval, the sensitivity and what to set, by field."""
+    """Simulate the run without n-grams, and variants on a sample of its steps; yield each result by its field."""
     scenario, trace = run.scenario, run.trace
+    with phases() as begin:
+        told = begin("without n-grams", len(trace.steps))
+        alone = simulate_run(trace.steps, scenario.without_ngrams, progress=told)
+    yield {"without_ngrams": replace(comparison, with_suite=alone)}
     varied, tried = sensitivity.count(scenario, trace.cap), what_to_set.count()
     draws = QUICK_DRAWS if quick else interval.DRAWS
     size = QUICK_STEPS if quick else sample or sample_size(comparison, varied + draws + tried)
     steps = sampled(trace, size)
     with phases() as begin:
-        told = begin("interval", draws + 1)
+        told = begin("interval", draws + interval.REPEATS)
         uncertain = interval.interval(comparison, trace, steps, processes=processes, draws=draws, progress=told)
     yield {"interval": uncertain}
     if quick:
@@ -137,7 +145,9 @@ def _parts(
     yield {"what_to_set": settings}
 
 
-def _all_rows(whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, html: Path | None) -> None:
+def _all_rows(
+    whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, html: Path | None, processes: int
+) -> None:
     """Compare every row of a case with its published number."""
     if html is not None:
         labels = "; ".join(row.label for row in whole.rows)
@@ -147,7 +157,10 @@ def _all_rows(whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, h
         told = begin(whole.name, len(runs))
         for run in runs:
             assert run.row is not None  # noqa: S101 - runs of a case have one
-            found.append(PublishedRow.of(run.row, compare(run.trace, run.scenario)))
+            comparison = compare(run.trace, run.scenario)
+            steps = sampled(run.trace, QUICK_STEPS)
+            uncertain = interval.interval(comparison, run.trace, steps, processes=processes, draws=QUICK_DRAWS)
+            found.append(PublishedRow.of(run.row, comparison, uncertain))
             told(len(found))
     if json_to:
         write_json(rows.document(whole, found), json_to)

@@ -146,6 +146,14 @@ class Inputs:
             "it. Default: separate.",
         ),
     ] = None
+    max_staleness: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Simulate an asynchronous RL trainer, which learns from responses of weights at most K versions old "
+            "while rollouts go on, through updates of the weights. Default: 0, a synchronous trainer.",
+        ),
+    ] = None
     drafter: Annotated[
         str | None,
         typer.Option(
@@ -253,6 +261,8 @@ def _check_numbers(inputs: Inputs) -> None:
         value = getattr(inputs, name)
         if value is not None and value < 1:
             raise ConfigError(f"--{name.replace('_', '-')} is {value}; accepted: at least 1", field=name)
+    if inputs.max_staleness is not None and inputs.max_staleness < 0:
+        raise ConfigError(f"--max-staleness is {inputs.max_staleness}; accepted: at least 0", field="max_staleness")
     if inputs.learn_s is not None and inputs.learn_s < 0:
         raise ConfigError(f"--learn-s is {inputs.learn_s:g}; accepted: at least 0", field="learn_s")
     if inputs.rollout_share is not None and not 0 < inputs.rollout_share <= 1:

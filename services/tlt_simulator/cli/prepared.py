@@ -162,7 +162,11 @@ def _described(inputs: Inputs, drafter: Mapping[str, float | bool]) -> Scenario:
             slots=inputs.slots or SLOTS,
             kv_room=UNPLANNED if inputs.kv_room is None else inputs.kv_room,
         ),
-        trainer=RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is True),
+        trainer=RlTrainer(
+            learn_s=CostFigure(value=0, source=Source.ASSUMED),
+            colocated=inputs.colocated is True,
+            max_staleness=0 if inputs.max_staleness is None else inputs.max_staleness,
+        ),
         costs=costs,
         seed=inputs.seed,
     ).model_copy(update=dict(drafter))

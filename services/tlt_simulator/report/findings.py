@@ -6,7 +6,8 @@ from math import fsum
 from statistics import median
 
 from tlt_common.domain.fleet import BUBBLES, WorkerState
-from tlt_simulator.cases import CaseRow
+from tlt_simulator.cases import CaseRow, Measure
+from tlt_simulator.costs.uncertainty import Range
 from tlt_simulator.report.interval import ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
@@ -38,12 +39,22 @@ class PublishedRow:
     what: str
     published: float
     simulated: float
+    interval: Range | None = None
+    """90 % interval of the simulated one; None if there is none, as of a duration."""
 
     @classmethod
-    def of(cls, row: CaseRow, comparison: Comparison) -> "PublishedRow":
+    def of(cls, row: CaseRow, comparison: Comparison, interval: ResultInterval | None = None) -> "PublishedRow":
         """Return the row of a case with what was simulated."""
         what = f"{row.label} ({row.measure.value})"
-        return cls(what=what, published=row.published, simulated=row.found(comparison))
+        ends = None
+        if interval is not None:
+            ends = {Measure.STEP: interval.speedup, Measure.ROLLOUT: interval.rollout_speedup}.get(row.measure)
+        return cls(what=what, published=row.published, simulated=row.found(comparison), interval=ends)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the published number is within the interval."""
+        return self.interval is not None and self.interval.low <= self.published <= self.interval.high
 
     @property
     def error(self) -> float:
@@ -62,6 +73,8 @@ class Findings:
     measured_with: MeasuredTime | None = None
     """With the suite, likewise."""
     published: tuple[PublishedRow, ...] = ()
+    without_ngrams: Comparison | None = None
+    """The same run with the suite's n-grams turned off."""
     sensitivity: Sensitivity | None = None
     interval: ResultInterval | None = None
     what_to_set: WhatToSet | None = None
@@ -142,7 +155,7 @@ def accept_lengths(steps: Sequence[StepRun]) -> tuple[float, float]:
 
 def _accept_length(steps: Sequence[StepRun]) -> float:
     rounds = sum(step.rounds for step in steps)
-    return sum(step.tokens for step in steps) / rounds if rounds else 1.0
+    return sum(step.generated for step in steps) / rounds if rounds else 1.0
 
 
 def measured_time(seconds: Sequence[float | None], run: SimulatedRun) -> MeasuredTime | None:

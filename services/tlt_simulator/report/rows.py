@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tlt_simulator.cases import PublishedCase
 from tlt_simulator.report.findings import PublishedRow
+from tlt_simulator.report.words import span
 
 FORMAT = "tlt-simulation-rows/1"
 
@@ -34,11 +35,13 @@ def table(case: PublishedCase, found: Sequence[PublishedRow]) -> RenderableType:
     """Return the rows for the terminal."""
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     shown.add_column("")
-    for heading in ("published", "simulated", "error"):
+    for heading in ("published", "simulated", "90 % interval", "error"):
         shown.add_column(heading, justify="right")
     for row in found:
-        shown.add_row(row.what, f"{row.published:.2f}", f"{row.simulated:.2f}", f"{row.error:+.1%}")
-    errors = f"error: mean {mean_error(found):.1%}, largest {largest_error(found):.1%}"
+        ends = "" if row.interval is None else span(row.interval.low, row.interval.high)
+        shown.add_row(row.what, f"{row.published:.2f}", f"{row.simulated:.2f}", ends, f"{row.error:+.1%}")
+    covered = f"{sum(row.is_covered for row in found)} of {len(found)} within their intervals"
+    errors = f"error: mean {mean_error(found):.1%}, largest {largest_error(found):.1%}; {covered}"
     return Group(
         Text(case.title, style="bold"),
         Padding(shown, (1, 0)),

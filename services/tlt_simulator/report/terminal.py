@@ -1,7 +1,7 @@
 """The report of a simulation on the terminal."""
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import fmean, median
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -43,12 +43,15 @@ def table(findings: Findings, *, numbers: bool = False) -> Group:
 
 
 def analysis(
+    without_ngrams: Comparison | None = None,
     interval: ResultInterval | None = None,
     sensitivity: Sensitivity | None = None,
     what_to_set: WhatToSet | None = None,
 ) -> Group:
     """Return what further simulations have told, as far as it is known."""
     parts = list[RenderableType]()
+    if without_ngrams:
+        parts.append(_padded(_without_ngrams(without_ngrams)))
     if interval:
         parts.append(_padded(_interval(interval)))
     if sensitivity:
@@ -83,15 +86,22 @@ def _comparison(findings: Findings) -> Table:
     comparison = findings.comparison
     without, suite = comparison.without, comparison.with_suite
     speedups = sorted(pair.speedup for pair in pairs(comparison))
-    spread = f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
+    spread = "" if comparison.scenario.trainer.max_staleness else f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
     found = _plain_table("", "without TLT", "with TLT", "times as fast", "")
     found.add_row("whole run", *_both(without.seconds, suite.seconds), "")
-    found.add_row("rollouts", *_both(without.rollout_s, suite.rollout_s), "")
-    if (alone := comparison.no_ngrams) is not None:
-        found.add_row("whole run, without n-grams", *_both(without.seconds, alone.seconds), "")
-    for name, of in (("step, median", "seconds"), ("rollout, median", "rollout_s"), ("its tail, median", "tail_s")):
-        medians = [median(float(getattr(step, of)) for step in run.steps) for run in (without, suite)]
-        found.add_row(name, *_both(medians[0], medians[1]), spread if of == "seconds" else "")
+    is_asynchronous = comparison.scenario.trainer.max_staleness > 0
+    waited = "trainer waits for rollouts" if is_asynchronous else "rollouts"
+    found.add_row(waited, *_both(without.waited_s, suite.waited_s), "")
+    for name, of in _OF_STEPS[is_asynchronous]:
+        # Steps of an asynchronous trainer come in bursts, whose median says little.
+        middle = fmean if is_asynchronous else median
+        ours, theirs = (middle([float(getattr(step, of)) for step in run.steps]) for run in (suite, without))
+        found.add_row(name, *_both(theirs, ours), "" if of != "seconds" else spread)
+    rates = (f"{run.tokens_s:,.0f}" for run in (without, suite))
+    found.add_row("tokens per second", *rates, times(suite.tokens_s / without.tokens_s) if without.tokens_s else "", "")
+    if is_asynchronous:
+        ages = (f"{run.staleness:.2f}, at most {run.max_staleness}" for run in (without, suite))
+        found.add_row("staleness of a token, in updates", *ages, "", "")
     devices = comparison.scenario.fleet.devices
     found.add_row("GPU-hours", *(three_digits(run.seconds * devices / 3600) for run in (without, suite)), "", "")
     found.add_row("accept length", *(_accept_length(run) for run in (without, suite)), "", "")
@@ -100,8 +110,20 @@ def _comparison(findings: Findings) -> Table:
     return found
 
 
+_OF_STEPS = {
+    False: (("step, median", "seconds"), ("rollout, median", "rollout_s"), ("its tail, median", "tail_s")),
+    True: (("step, mean", "seconds"), ("its rollouts, mean", "rollout_s")),
+}
+"""Durations of a step, of synchronous and of asynchronous trainers."""
+
+
 def _both(without: float, suite: float) -> tuple[str, str, str]:
     return duration(without), duration(suite), times(without / suite) if suite else ""
+
+
+def _without_ngrams(found: Comparison) -> Text:
+    seconds = duration(found.with_suite.seconds)
+    return Text(f"Without n-grams, the whole run takes {seconds} with TLT and is {times(found.speedup)} as fast.")
 
 
 def _interval(found: ResultInterval) -> Group:

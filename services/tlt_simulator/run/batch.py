@@ -24,11 +24,19 @@ class SimRequest:
 
     ref: int
     sample: TraceSample
+    step: int = 0
+    """Number of the step that learns from it."""
     generated: float = 0.0
     """Number of tokens when it arrived at its worker."""
     place: "DecodedBatch | None" = None
     joined_at: float = 0.0
     """The worker's counter of tokens per request at that time."""
+    oldest: int | None = None
+    """Version of the weights that wrote its first token; None before it."""
+    versions: float = 0.0
+    """Versions of its attributed tokens, summed."""
+    attributed: float = 0.0
+    """Number of tokens whose version is known."""
 
     @property
     def tokens(self) -> float:
@@ -39,6 +47,12 @@ class SimRequest:
     def kv_tokens(self) -> float:
         """Tokens in the KV cache."""
         return self.sample.prompt_tokens + self.tokens
+
+    def attribute(self, version: int) -> None:
+        """Attribute the tokens since the last call to a version of the weights."""
+        tokens = self.tokens
+        self.versions += (tokens - self.attributed) * version
+        self.attributed = tokens
 
 
 class DecodedBatch:

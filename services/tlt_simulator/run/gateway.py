@@ -1,6 +1,7 @@
 """The simulated gateway: queues and places requests and follows their decoding in virtual time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from tlt_gateway.queue.fair_queue import FairQueue
@@ -24,6 +25,21 @@ FIRST_LOOK_S, LEAST_LOOK_S = 5.0, 0.5
 """Seconds between two looks in the first step, and at least."""
 
 
+@dataclass(eq=False, slots=True)
+class StepRequests:
+    """The requests of a step."""
+
+    began_s: float
+    left: int
+    """Requests that have not ended."""
+    ended_s: float
+    """Time of the last end so far."""
+    oldest: int | None = None
+    """Lowest version of the weights that wrote a token of a request that has ended."""
+    versions: float = 0.0
+    """Versions of all tokens, summed."""
+
+
 class SimGateway:
     """
     Args:
@@ -32,7 +48,6 @@ class SimGateway:
         coordinator: Receives the length of the queue.
         learning: Provides the drafter's quality and receives generated tokens.
         events: Virtual time.
-        on_idle: Called when all requests of a step have ended.
 
     Attributes:
         tail_since_s: Start of this step's tail; None before it.
@@ -45,8 +60,6 @@ class SimGateway:
         coordinator: SimCoordinator,
         learning: Learning,
         events: Events,
-        *,
-        on_idle: Callable[[], None],
     ) -> None:
         suite = scenario.suite
         self._costs = scenario.costs
@@ -56,7 +69,6 @@ class SimGateway:
         self._coordinator = coordinator
         self._learning = learning
         self._events = events
-        self._on_idle = on_idle
         self._speeds = Speeds(scenario)
         self._placing = Placing(spill_load=SPILL_LOAD, affinity_tokens=AFFINITY_TOKENS)
         self._placing.table.pack = suite.gateway.pack_running if suite.lending else 0
@@ -67,8 +79,10 @@ class SimGateway:
         self._prefilled = [set[int]() for _ in workers]
         self._serials = [0] * len(workers)
         self._touched = dict[int, SimWorker]()
+        self._by_step = dict[int, StepRequests]()
         self._left = 0
         self._refs = 0
+        self._version = 0
         self._look_s = FIRST_LOOK_S
         self._steps = 0
         self._quality: float | None = None
@@ -80,16 +94,24 @@ class SimGateway:
         rounds = sum(worker.batch.rounds for worker in self._workers)
         return sum(worker.batch.produced for worker in self._workers) / rounds if rounds else 1.0
 
-    def begin(self, samples: Sequence[TraceSample], last_s: float | None) -> None:
-        """Start the requests of a step; `seconds` is the duration of the previous one."""
-        self._left, self.tail_since_s = len(samples), None
+    def begin(self, step: int, samples: Sequence[TraceSample], last_s: float | None) -> StepRequests:
+        """
+        Start the requests of a step.
+
+        Args:
+            step: Its number.
+            samples: Its responses.
+            last_s: Duration of the previous one; None for the first.
+        """
+        self._left, self.tail_since_s = self._left + len(samples), None
         if last_s is not None:
             self._look_s = max(LEAST_LOOK_S, last_s / LOOKS)
-        for prefilled in self._prefilled:
-            prefilled.clear()
+        now_s = self._events.now_s
+        found = StepRequests(began_s=now_s, left=len(samples), ended_s=now_s)
+        self._by_step[step] = found
         for sample in samples:
             self._refs += 1
-            request = SimRequest(self._refs, sample)
+            request = SimRequest(self._refs, sample, step)
             if sample.after_s > 0.0:
                 self._events.after(sample.after_s, partial(self._submit, request))
             else:
@@ -97,6 +119,28 @@ class SimGateway:
         self._steps += 1
         if self._coordinator.lending:
             self._events.after(self._look_s, partial(self._look, self._steps))
+        return found
+
+    def pause(self, seconds: float) -> None:
+        """Pause generation on all workers."""
+        for worker in self._workers:
+            if worker.batch.requests:
+                self._advance(worker)
+                worker.batch.stall(seconds, self._events.now_s)
+                self._touch(worker)
+
+    def updated(self, version: int) -> None:
+        """Continue with new weights: what is cached is stale, and running requests are prefilled again."""
+        for worker in self._workers:
+            self._prefilled[worker.number].clear()
+            batch = worker.batch
+            if batch.requests:
+                self._advance(worker)
+                for request in batch.requests.values():
+                    request.attribute(self._version)
+                batch.stall(batch.kv_tokens * self._costs.prefill_token_s.value, self._events.now_s)
+                self._touch(worker)
+        self._version = version
 
     def drafter_loaded(self, quality: float | None, pause_s: float) -> None:
         """Continue with another drafter, or with an aged one, after a pause."""
@@ -124,6 +168,8 @@ class SimGateway:
         )
         if chosen is None:
             return False
+        if request.oldest is None:
+            request.oldest = self._version
         worker = self._by_id[chosen.worker_id]
         self._advance(worker)
         prefilled = self._prefilled[worker.number]
@@ -175,13 +221,26 @@ class SimGateway:
         retracted = worker.batch.retracted(self._kv_room)
         worker.gave_up = bool(retracted) or (worker.gave_up and not ended)
         for request in retracted:
+            request.attribute(self._version)
             self._queue.push(request, CALLER, first=True)
         worker.dropped()
-        self._left -= len(ended)
+        for request in ended:
+            self._count(request)
         self._touch(worker)
         self._pump()
-        if not self._left:
-            self._on_idle()
+
+    def _count(self, request: SimRequest) -> None:
+        """Count a request that has ended."""
+        request.attribute(self._version)
+        step = self._by_step[request.step]
+        self._left -= 1
+        step.left -= 1
+        step.ended_s = self._events.now_s
+        step.versions += request.versions
+        oldest = self._version if request.oldest is None else request.oldest
+        step.oldest = oldest if step.oldest is None else min(step.oldest, oldest)
+        if not step.left:
+            del self._by_step[request.step]
 
     def _see_tail(self) -> None:
         if self.tail_since_s is None and self._left <= TAIL_RUNNING * len(self._workers) and not len(self._queue):

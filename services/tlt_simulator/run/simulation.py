@@ -15,11 +15,11 @@ from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
 from tlt_simulator.run.coordinator import SimCoordinator
 from tlt_simulator.run.events import Events
-from tlt_simulator.run.gateway import SimGateway
+from tlt_simulator.run.gateway import SimGateway, StepRequests
 from tlt_simulator.run.learning import Learning
 from tlt_simulator.run.worker import SimWorker
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.trace import RunTrace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 from tlt_trainer.data.intake import LOOK_EVERY_S
 
 
@@ -55,7 +55,9 @@ class Simulation:
         self._coordinator = SimCoordinator(
             self._workers, self._learning, self._events, policy, lending=scenario.suite.lending
         )
-        self._idle = False
+        self._ahead = scenario.trainer.max_staleness
+        self._begun = 0
+        self._requests = dict[int, StepRequests]()
         self._publications = list[tuple[float, int, float]]()
         self._gateway = SimGateway(
             scenario,
@@ -63,7 +65,6 @@ class Simulation:
             self._coordinator,
             self._learning,
             self._events,
-            on_idle=self._all_over,
         )
         if scenario.suite.speculation and self._learning.version:
             for worker in self._workers:
@@ -74,11 +75,8 @@ class Simulation:
         """Simulate all steps."""
         began_s = time.perf_counter()
         done, turns = list[StepRun](), list[tuple[StateTurn, ...]]()
-        last_s = None
-        for number, step in enumerate(self._steps, 1):
-            found = self._step(number, step, last_s)
-            last_s = found.rollout_s
-            done.append(found)
+        for number in range(1, len(self._steps) + 1):
+            done.append(self._step(number, done[-1] if done else None))
             turns.append(tuple(self._turns))
             if self._progress is not None:
                 self._progress(number)
@@ -90,16 +88,17 @@ class Simulation:
             wall_s=time.perf_counter() - began_s,
         )
 
-    def _step(self, number: int, step: TraceStep, last_s: float | None) -> StepRun:
+    def _step(self, number: int, last: StepRun | None) -> StepRun:
+        """Begin the rollouts that may run, wait for those of the step, and learn from them."""
         events, costs = self._events, self._scenario.costs
         began_s = events.now_s
         self._turns = [StateTurn(began_s, worker.number, worker.activity.state) for worker in self._workers]
         before = self._coordinator.ledger.totals(began_s)
-        rounds = sum(worker.batch.rounds for worker in self._workers)
-        tokens = sum(sample.tokens for sample in step.samples)
-        self._idle = not step.samples
-        self._gateway.begin(step.samples, last_s)
-        self._until(lambda: self._idle)
+        rounds, generated = self._decoded()
+        self._begin_rollouts(number, last)
+        samples, requests = self._samples(number), self._requests.pop(number)
+        tokens = sum(sample.tokens for sample in samples)
+        self._until(lambda: not requests.left)
         ended_s, tail_since_s = events.now_s, self._gateway.tail_since_s
         self._learn(tokens)
         updated_s = events.now_s
@@ -109,20 +108,45 @@ class Simulation:
             self._coordinator.report(worker)
         after = self._coordinator.ledger.totals(events.now_s)
         quality = self._learning.quality
+        rounds_after, generated_after = self._decoded()
+        learner = number - 1  # the version that learns, which the update replaces
         return StepRun(
             number=number,
             began_s=began_s,
-            rollout_s=ended_s - began_s,
+            rollout_s=requests.ended_s - requests.began_s,
+            waited_s=ended_s - began_s,
             learn_s=updated_s - ended_s,
             update_s=costs.update_s.value,
-            tail_s=0.0 if tail_since_s is None else ended_s - tail_since_s,
-            responses=len(step.samples),
+            tail_s=0.0 if self._ahead or tail_since_s is None else ended_s - tail_since_s,
+            responses=len(samples),
             tokens=tokens,
-            rounds=sum(worker.batch.rounds for worker in self._workers) - rounds,
+            generated=generated_after - generated,
+            rounds=rounds_after - rounds,
+            staleness=learner - requests.versions / tokens if tokens else 0.0,
+            max_staleness=0 if requests.oldest is None else learner - requests.oldest,
             drafter=self._learning.version,
             quality=quality or 0.0,
             by_state={state: after[state] - before[state] for state in after if after[state] > before[state]},
         )
+
+    def _begin_rollouts(self, number: int, last: StepRun | None) -> None:
+        """
+        Begin the rollouts of this step and of as many further ones as the trainer's staleness allows.
+
+        After the last step the log begins anew, since an asynchronous run would go on.
+        """
+        last_s = None if last is None else last.seconds if self._ahead else last.rollout_s
+        while self._begun < number + self._ahead:
+            self._begun += 1
+            self._requests[self._begun] = self._gateway.begin(self._begun, self._samples(self._begun), last_s)
+
+    def _samples(self, number: int) -> tuple[TraceSample, ...]:
+        return self._steps[(number - 1) % len(self._steps)].samples
+
+    def _decoded(self) -> tuple[float, float]:
+        """Return the rounds of all requests, and their tokens, so far."""
+        batches = [worker.batch for worker in self._workers]
+        return sum(batch.rounds for batch in batches), sum(batch.produced for batch in batches)
 
     def _learn(self, tokens: int) -> None:
         """Let the RL trainer learn from this many tokens, on the workers' devices or on its own."""
@@ -136,13 +160,21 @@ class Simulation:
                 worker.release(released=False)
 
     def _update(self, version: PolicyVersion) -> None:
+        """
+        Update the weights of all workers.
+
+        Running requests pause for the whole update, although the suite copies weights while they run and pauses only
+        to switch: how long that takes was not measured on a GPU.
+        """
         for worker in self._workers:
             worker.begin_update()
+        self._gateway.pause(self._scenario.costs.update_s.value)
         self._wait(self._scenario.costs.update_s.value)
         self._catch_up()
         self._learning.update(version)
         for worker in self._workers:
             worker.end_update(version)
+        self._gateway.updated(version)
         self._gateway.drafter_loaded(self._learning.quality if self._workers[0].drafter else None, 0.0)
 
     def _wait(self, seconds: float) -> None:
@@ -160,9 +192,6 @@ class Simulation:
             if not self._events.step():
                 raise AssertionError("no events are left")
             self._load()
-
-    def _all_over(self) -> None:
-        self._idle = True
 
     def _turned(self, worker: SimWorker) -> None:
         """Record a worker's change of state."""
@@ -254,7 +283,8 @@ def with_rollout_share(
     steps: Sequence[TraceStep], scenario: Scenario, share: float, *, low: float | None = None, high: float | None = None
 ) -> Scenario:
     """
-    Return a scenario in which rollouts without the suite take this share of the steps on average.
+    Return a scenario in which rollouts without the suite take this share of the steps on average, if these are
+    synchronous.
 
     Args:
         steps: Steps to simulate for calibration.
@@ -263,7 +293,7 @@ def with_rollout_share(
         low: Lower end of the share's interval; None without one.
         high: Its upper end.
     """
-    rollout_s = simulate(steps, scenario.plain).rollout_s / len(steps)
+    rollout_s = simulate(steps, scenario.plain.synchronous).rollout_s / len(steps)
 
     def learn_s(of_step: float) -> float:
         return max(0.0, rollout_s * (1.0 - of_step) / of_step - scenario.costs.update_s.value)
@@ -279,27 +309,22 @@ def with_rollout_share(
     return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": found})})
 
 
-def compare(
-    trace: RunTrace, scenario: Scenario, *, ngrams_apart: bool = False, progress: Callable[[int], None] | None = None
-) -> Comparison:
+def compare(trace: RunTrace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
     """
     Simulate a run with and without the suite, each in its own process.
 
     Args:
         trace: The run.
         scenario: Fleet, costs and configuration.
-        ngrams_apart: Whether to simulate it without n-grams, too.
         progress: Called with the number of finished steps of the side with the suite.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # a thread may show the progress
         without = pool.submit(simulate, trace.steps, scenario.plain)
-        no_ngrams = pool.submit(simulate, trace.steps, scenario.without_ngrams) if ngrams_apart else None
         with_suite = simulate(trace.steps, scenario, progress=progress)
         return Comparison(
             scenario=scenario,
             source=trace.source,
             without=without.result(),
             with_suite=with_suite,
-            no_ngrams=None if no_ngrams is None else no_ngrams.result(),
             notes=trace.notes,
         )

@@ -22,7 +22,7 @@ PRODUCT_NAMES: Mapping[str, str] = {
 }
 """The suite's names in `tlt up --set` of the first part of a key. Both spellings are accepted."""
 _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
-_COLOCATED = "trainer.colocated"
+_TRAINER = ("trainer.colocated", "trainer.max_staleness")
 WITHOUT_EFFECT: Mapping[str, str] = {
     "data.batch_tokens": "how fast trainers learn is costs.learn_tokens_s",
     "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",
@@ -37,7 +37,7 @@ def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
     suite = (key.name for key in keys_of(SuiteKeys))
     fleet = (f"fleet.{key.name}" for key in keys_of(RolloutFleet))
     costs = (f"costs.{name}" for name, _ in scenario.costs.figures())
-    found = (*suite, *fleet, *_LEARNING, _COLOCATED, *costs)
+    found = (*suite, *fleet, *_LEARNING, *_TRAINER, *costs)
     return tuple(key for key in found if key not in WITHOUT_EFFECT)
 
 
@@ -65,7 +65,8 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
         option: Name of the option that set them, for errors.
 
     Raises:
-        ConfigError: A key is unknown, its value is not accepted, or the model does not fit with it.
+        ConfigError: A key is unknown, its value is not accepted, the trainer is asynchronous and shares GPUs, or the
+            model does not fit.
     """
     known, before = accepted_keys(scenario), scenario
     for given, text in settings.items():
@@ -75,6 +76,14 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
         if key not in known:
             raise ConfigError(f"{option} {given}: unknown key; accepted: {', '.join(known)}", field=given)
         scenario = _with(scenario, key, text, f"{option} {given}")
+    trainer = scenario.trainer
+    if trainer.colocated and trainer.max_staleness:
+        raise ConfigError(
+            f"trainer.max_staleness (--max-staleness) is {trainer.max_staleness}, and trainer.colocated (--colocated) "
+            "is true: rollouts go on while an asynchronous trainer learns, so that it needs GPUs of its own; accepted: "
+            "one of them",
+            field="trainer.max_staleness",
+        )
     memory = scenario.memory
     if memory is None or scenario.engine == before.engine:
         return scenario
@@ -110,11 +119,8 @@ def _with(scenario: Scenario, key: str, text: str, origin: str) -> Scenario:
     group, _, name = key.partition(".")
     if group == "costs" or key in _LEARNING:
         return set_figure(scenario, key, _number(text, origin))
-    if key == _COLOCATED:
-        if text not in {"true", "false"}:
-            raise ConfigError(f"{origin} is {text!r}; accepted: true, false", field=key)
-        trainer = scenario.trainer.model_copy(update={"colocated": text == "true"})
-        return scenario.model_copy(update={"trainer": trainer})
+    if key in _TRAINER:
+        return scenario.model_copy(update={"trainer": _resolved(scenario.trainer, f"{name}={text}", origin)})
     if group == "fleet":
         return scenario.model_copy(update={"fleet": _resolved(scenario.fleet, f"{name}={text}", origin)})
     return scenario.model_copy(update={"suite": _resolved(scenario.suite, f"{key}={text}", origin)})

@@ -39,7 +39,7 @@ class SideOutcome:
             seconds=run.seconds,
             rollout_s=run.rollout_s,
             bubble_utilisation=run.bubble_utilisation,
-            accept_length=sum(step.tokens for step in run.steps) / rounds if rounds else 1.0,
+            accept_length=sum(step.generated for step in run.steps) / rounds if rounds else 1.0,
             drafters=len(run.publications),
             events=run.events,
         )
@@ -110,7 +110,7 @@ def plain_key(scenario: Scenario) -> str:
     """Return a key that is equal for scenarios with equal sides without the suite, given the same steps."""
     costs = [figure.value for name, figure in scenario.costs.figures() if name not in SUITE_COSTS]
     learning = scenario.trainer
-    trainer = (learning.learn_s.value, learning.learn_token_s.value, learning.colocated)
+    trainer = (learning.learn_s.value, learning.learn_token_s.value, learning.colocated, learning.max_staleness)
     return repr((costs, trainer, scenario.plain.fleet.model_copy(update={"plain_kv_room": None}), scenario.seed))
 
 

@@ -118,8 +118,9 @@ def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> SimulatedR
         rounds = 10_000 / (1.0 if not with_suite else 2.0 + 2.0 * number / steps)
         made.append(
             StepRun(
-                number=number, began_s=at_s, rollout_s=rollout_s, learn_s=learn_s, update_s=update_s,
-                tail_s=0.4 * rollout_s, responses=32, tokens=10_000, rounds=rounds, drafter=number if with_suite else 0,
+                number=number, began_s=at_s, rollout_s=rollout_s, waited_s=rollout_s, learn_s=learn_s,
+                update_s=update_s, tail_s=0.4 * rollout_s, responses=32, tokens=10_000, generated=10_000.0,
+                rounds=rounds, staleness=0.0, max_staleness=0, drafter=number if with_suite else 0,
                 quality=0.6 if with_suite else 0.0, by_state=by_state,
             )
         )  # fmt: skip

@@ -29,6 +29,9 @@ PUBLISHED_SHAPES: Final = {
     # Qwen3 without the norms of queries and keys, which are a millionth of it.
     "qwen3-8b": _like("qwen2.5-7b", (36, 4096, 32, 8, 12288, 151936)),
     "qwen3-14b": _like("qwen2.5-7b", (40, 5120, 40, 8, 17408, 151936)),
+    "qwen3-235b-a22b": _like(
+        "qwen3-30b-a3b", (94, 4096, 64, 4, 12288, 151936), head_dim=128, moe_intermediate_size=1536
+    ),
     "qwen3-32b": _like("qwen2.5-7b", (64, 5120, 64, 8, 25600, 151936)),
 }
 """Shapes of `tlt engine plan`, and further ones that rows use."""

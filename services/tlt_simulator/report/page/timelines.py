@@ -40,7 +40,8 @@ def both_sides(comparison: Comparison, place: int, name: str) -> str:
     for title, kind, run in sides:
         step = run.steps[place]
         document = document_in(run, place, comparison.scenario.fleet.gpus)
-        said = f"{title}: {duration(step.seconds)}, of which {duration(step.rollout_s)} of rollout"
+        waited = "the trainer waits for rollouts"
+        said = f"{title}: {duration(step.seconds)}, of which {waited} for {duration(step.waited_s)}"
         described = f"Step {step.number}, {said}; states of {counted(document.workers, 'worker')}"
         options = {"origin": document.from_unix_s, "to": document.from_unix_s + longest_s}
         parts.append(f"<h4>{said}</h4>{canvas(f'{name}-{kind}', described, document, options)}{table(document)}")

@@ -30,7 +30,7 @@ def run(*arguments: str) -> Result:
     [
         (["--seed", "1"], "--case NAME, --trace PATH or --lengths SPEC: one is required"),
         (["--case", "paper", "--lengths", LENGTHS], "not --case and --lengths together"),
-        (["--case", "pape"], "--case is 'pape'; accepted: paper, bytedance-32b"),
+        (["--case", "pape"], "--case is 'pape'; accepted: paper, nemo-rl, bytedance-32b"),
         (["--case", "paper", "--gpus", "8"], "--gpus: not with --case, which has its own"),
         (["--case", "paper", "--row", "9b"], "--row is '9b'; accepted for --case paper: 7b, 1 node"),
         (["--case", "paper", "--steps", "0"], "--steps is 0; accepted: at least 1"),
@@ -50,6 +50,10 @@ def run(*arguments: str) -> Result:
         ([*SMALL, *MACHINE, "--learn-s", "-1"], "--learn-s is -1; accepted: at least 0"),
         ([*SMALL, *MACHINE, "--rollout-share", "0"], "--rollout-share is 0; accepted: above 0"),
         ([*SMALL, *MACHINE, "--rollout-share", "0.5", "--learn-s", "3"], "--learn-s and --rollout-share"),
+        ([*SMALL, *MACHINE, "--max-staleness", "-1"], "--max-staleness is -1; accepted: at least 0"),
+        ([*SMALL, *MACHINE, "--max-staleness", "1", "--colocated"], "needs GPUs of its own; accepted: one of them"),
+        (["--case", "paper", "--max-staleness", "1"], "--max-staleness: not with --case, which has its own"),
+        (["sweep", *SMALL, *MACHINE, "--colocated", "--over", "trainer.max_staleness=0,1"], "needs GPUs of its own"),
         ([*SMALL[:-2], *MACHINE], "--drafter is required; accepted: public, none, or trained=TOKENS"),
         ([*SMALL, *MACHINE, "--drafter", "trained"], "--drafter is 'trained'; accepted: public, none"),
         ([*SMALL, *MACHINE, "--drafter", "trained=0"], "--drafter is 'trained=0'; accepted: public, none"),
@@ -220,7 +224,7 @@ def test_a_sweep_prints_a_row_per_combination_and_is_resumed(tmp_path: Path) -> 
 
 
 def test_cases_are_listed_and_described() -> None:
-    assert run("cases").output.splitlines() == ["paper", "bytedance-32b"]
+    assert run("cases").output.splitlines() == ["paper", "nemo-rl", "bytedance-32b"]
     described = run("cases", "paper").output
     assert "7b, 1 node: 1.21 published (step)" in described
     assert "assumed: " in described

@@ -31,7 +31,7 @@ def printed(found: Findings, *, numbers: bool = False, width: int = 140) -> str:
     console = Console(width=width)
     with console.capture() as captured:
         console.print(table(found, numbers=numbers))
-        console.print(analysis(found.interval, found.sensitivity, found.what_to_set))
+        console.print(analysis(found.without_ngrams, found.interval, found.sensitivity, found.what_to_set))
     return captured.get()
 
 
@@ -50,6 +50,25 @@ def test_every_output_says_where_every_number_comes_from() -> None:
     for name in names:
         assert f"<code>{name}</code>" in html
         assert name in listed
+
+
+def test_what_is_left_without_ngrams_follows_the_table() -> None:
+    found = findings()
+    alone = replace(found.comparison, with_suite=found.comparison.without)
+    assert "Without n-grams, the whole run takes" not in printed(found)
+    assert "with TLT and is 1.00x as fast" in printed(replace(found, without_ngrams=alone))
+
+
+def test_the_table_of_an_asynchronous_run_has_rates_and_ages() -> None:
+    found = findings()
+    scenario, rate = found.comparison.scenario, f"{found.comparison.with_suite.tokens_s:,.0f}"
+    trainer = scenario.trainer.model_copy(update={"max_staleness": 2, "colocated": False})
+    comparison = replace(found.comparison, scenario=scenario.model_copy(update={"trainer": trainer}))
+    shown = printed(replace(found, comparison=comparison))
+    for part in ("trainer waits for rollouts", "tokens per second", rate, "0.00, at most 0", "step, mean"):
+        assert part in shown
+    assert "its tail" not in shown
+    assert "staleness" not in printed(found)
 
 
 def test_the_table_has_ratios_intervals_checks_and_what_to_set() -> None:

@@ -65,7 +65,8 @@ def test_the_rest_stays_as_it_was() -> None:
         ("costs.ageing", "a lot", "at least 0"),
         ("costs.device", "1", "costs.ageing"),
         ("trainer.learn_s", "[]", "at least 0"),
-        ("trainer.colocated", "1", "true, false"),
+        ("trainer.colocated", "maybe", "boolean"),
+        ("trainer.max_staleness", "-1", "greater than or equal to 0"),
         ("engine.arms", "chain-0", "chain"),
     ],
 )
