@@ -16,6 +16,8 @@ _SCOPES = {
     "UpdateWeights": (Scope.UPDATE_WEIGHTS,),
     "Pause": (Scope.UPDATE_WEIGHTS,),
     "Proceed": (Scope.UPDATE_WEIGHTS,),
+    "ReleaseMemory": (Scope.UPDATE_WEIGHTS,),
+    "ResumeMemory": (Scope.UPDATE_WEIGHTS,),
 }
 
 

@@ -128,7 +128,7 @@ class Gateway:
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._journal.run(), name="journal")
             parts.create_task(self.weights.run(), name="weights")
-            parts.create_task(self._pool.run(self.weights.admit), name="worker pool")
+            parts.create_task(self._pool.run(self._admit), name="worker pool")
             known = KnownWorkers(self._pool.see, file=self._config.known_workers)
             for name, run in self._optional(known):
                 parts.create_task(kept_running(name, run), name=name)
@@ -209,8 +209,13 @@ class Gateway:
             running=self.requests.running,
             server_version=__version__,
             pause=self.pauses.current,
+            released=self.memory.released,
             bubbles=self._report.bubbles if self._report else NO_BUBBLES,
         )
+
+    async def _admit(self, worker: PooledWorker) -> None:
+        if await self.memory.admits(worker):
+            await self.weights.admit(worker)
 
     def _controls(self, name: str) -> bool:
         return self._tokens is None or self._tokens.current().allows(name, Scope.UPDATE_WEIGHTS)

@@ -78,6 +78,19 @@ class RolloutServicer(wire.Servicer):
         await self._gateway.pauses.proceed(from_peer=end, authorization=_credential(context))
         return wire.pb.ProceedResponse()
 
+    async def ReleaseMemory(
+        self, request: wire.pb.ReleaseMemoryRequest, context: Context
+    ) -> wire.pb.ReleaseMemoryResponse:
+        limit_s = request.limit_s if request.HasField("limit_s") else None
+        return wire.pb.ReleaseMemoryResponse(
+            worker_count=await self._gateway.memory.release(request.tags, limit_s=limit_s)
+        )
+
+    async def ResumeMemory(
+        self, request: wire.pb.ResumeMemoryRequest, context: Context
+    ) -> wire.pb.ResumeMemoryResponse:
+        return wire.pb.ResumeMemoryResponse(worker_count=await self._gateway.memory.resume(request.tags))
+
     async def UpdateWeights(
         self, request_iterator: AsyncIterator[wire.pb.UpdateWeightsRequest], context: Context
     ) -> wire.pb.UpdateWeightsResponse:

@@ -59,7 +59,6 @@ class WorkerServicer(wire.Servicer):
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
     ) -> wire.pb.StageWeightsResponse:
         order, tensors = await wire.order_and_tensors(aiter(request_iterator))
-        self._worker.memory.require_weights()
         staged_bytes, digest = await self._worker.weights.stage(order, tensors)
         return wire.pb.StageWeightsResponse(staged_bytes=staged_bytes, digest=digest)
 
@@ -67,7 +66,6 @@ class WorkerServicer(wire.Servicer):
         self, request: wire.pb.CommitWeightsRequest, context: Context
     ) -> wire.pb.CommitWeightsResponse:
         release = wire.release_from_pb(request.release, request.policy_version)
-        self._worker.memory.require_weights()
         pause_s = await self._worker.weights.commit(release)
         return wire.pb.CommitWeightsResponse(pause_s=pause_s)
 
@@ -130,7 +128,9 @@ class WorkerServicer(wire.Servicer):
     async def ReleaseMemory(
         self, request: wire.pb.ReleaseMemoryRequest, context: Context
     ) -> wire.pb.ReleaseMemoryResponse:
-        await self._worker.memory.release(request.tags)
+        await self._worker.memory.release(
+            request.tags, limit_s=request.limit_s if request.HasField("limit_s") else None
+        )
         return wire.pb.ReleaseMemoryResponse()
 
     async def ResumeMemory(

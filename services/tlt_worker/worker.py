@@ -79,6 +79,14 @@ class Worker:
         self.activity = Activity()
         self.activity.on_transition(self._note_transition)
         self.changes = Changes()
+        self.memory = ReleasedMemory(
+            engine,
+            self.activity,
+            self.changes,
+            self.make_way,
+            trainer.process if trainer else None,
+            releasable=info.releasable,
+        )
         max_bytes = fitting(MAX_WEIGHTS_BYTES, volume_bytes=config.spool_bytes)
         sources = WeightSources(prefixes=config.sources, max_bytes=max_bytes)
         self.weights = ServedWeights(
@@ -86,6 +94,7 @@ class Worker:
             self.changes,
             self.activity,
             self.make_way,
+            self.memory.require_weights,
             model=config.model,
             staging=Staging(
                 spool_dir,
@@ -120,14 +129,6 @@ class Worker:
         self.ahead = Ahead(engine, self.activity, places=info.max_running, policy_version=lambda: self.weights.version)
         self.ahead.announce(STARTUP, startup, limited=False)
         self._trainer = trainer
-        self.memory = ReleasedMemory(
-            engine,
-            self.activity,
-            self.changes,
-            self.make_way,
-            trainer.process if trainer else None,
-            releasable=info.releasable,
-        )
         self.rounds = RoundLog(engine)
         self.spot = trainer and HeldLease(
             trainer.link,
@@ -164,6 +165,8 @@ class Worker:
             kv_tokens=self._engine_info.kv_tokens,
             releasable=self.memory.releasable,
             released=self.activity.released,
+            released_tags=tuple(sorted(self.memory.tags)),
+            release_left_s=self.memory.left_s,
         )
 
     @property
@@ -242,6 +245,7 @@ class Worker:
 
     def _parts(self, address: str) -> Iterator[tuple[str, Callable[[], Coroutine[None, None, None]]]]:
         yield "changes", self.changes.run
+        yield "memory", self.memory.run
         yield "drafter", self.drafter.run
         yield "ahead", self.ahead.run
         if self._config.cache:
@@ -317,6 +321,8 @@ class Worker:
         metrics.WORKER_DEVICE_STATE.labels(state=previous.value).set(0)
         metrics.WORKER_DEVICE_STATE.labels(state=current.value).set(1)
         log.debug("state_changed", previous=previous.value, current=current.value)
+        if previous is WorkerState.TRAINER:
+            self.drafter.retry()
         if self.spot and previous is WorkerState.UPDATING:
             self.spot.notice.give()
         self.watchers.changed()

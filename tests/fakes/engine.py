@@ -36,7 +36,7 @@ class FakeEngine:
         loading: Set when the first load begins.
         captured, posteriors, arms: Values set, oldest first.
         aborted: Requests ended by `abort`.
-        released: Memory released now; `release_error` is raised instead, while set.
+        released: Memory released now; `release_error` and `resume_error` are raised instead, while set.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class FakeEngine:
         self._running: dict[RequestId, asyncio.Event] = {}
         self.released: set[str] = set()
         self.release_error: EngineError | None = None
+        self.resume_error: EngineError | None = None
         self._death: asyncio.Future[str] | None = None
         self._frames: asyncio.Queue[EncodedFrame] = asyncio.Queue()
         self._reports: asyncio.Queue[RoundReport] = asyncio.Queue()
@@ -131,6 +132,8 @@ class FakeEngine:
 
     async def resume_memory(self, tags: Sequence[str]) -> None:
         assert set(tags) <= self.released, "SGLang's scheduler ends if that was not released"
+        if self.resume_error is not None:
+            raise self.resume_error
         self.released -= set(tags)
 
     async def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:

@@ -1,6 +1,7 @@
 """A scripted worker behind a real gRPC server."""
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
@@ -52,8 +53,8 @@ class FakeWorker(ReceivingWorker):
         next_token: Returns the token after those of prompt and response so far.
         silent: Withholds all reports while set, as a process that hangs does.
         rounds, kv_tokens: What it reports of the cost of rounds, and of its KV cache.
-        releasable: Whether it reports that it can release memory; `released`: what is released now; `release_error` is
-            raised instead, while set.
+        releasable: Whether it reports that it can release memory; `released`: what is released now; `release_limits`:
+            limits of the calls that released, oldest first; `release_error` is raised instead, while set.
         training: Whether it reports that its device trains.
         decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
         routes: Whether it returns routed experts.
@@ -105,6 +106,7 @@ class FakeWorker(ReceivingWorker):
         self.rounds, self.kv_tokens = NO_ROUNDS, 0
         self.releasable = False
         self.released: set[str] = set()
+        self.release_limits: list[float | None] = []
         self.release_error: TltError | None = None
         self.token_s = 0.0
         self.decode: Callable[[list[int]], str] | None = None
@@ -251,6 +253,7 @@ class FakeWorker(ReceivingWorker):
         if self.release_error is not None:
             raise self.release_error
         self.released |= set(request.tags) or {"weights", "kv_cache", "cuda_graph"}
+        self.release_limits.append(request.limit_s if request.HasField("limit_s") else None)
         self.watchers.changed()
         return wire.pb.ReleaseMemoryResponse()
 
@@ -258,6 +261,10 @@ class FakeWorker(ReceivingWorker):
         self.released -= set(request.tags) or {"weights", "kv_cache", "cuda_graph"}
         self.watchers.changed()
         return wire.pb.ResumeMemoryResponse()
+
+    def _release_left_s(self) -> float:
+        limit_s = self.release_limits[-1] if self.release_limits else None
+        return math.inf if limit_s is None else limit_s
 
     def _info(self) -> WorkerInfo:
         return WorkerInfo(
@@ -279,6 +286,8 @@ class FakeWorker(ReceivingWorker):
             kv_tokens=self.kv_tokens,
             releasable=self.releasable,
             released=bool(self.released),
+            released_tags=tuple(sorted(self.released)),
+            release_left_s=self._release_left_s() if self.released else 0.0,
         )
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:

@@ -41,6 +41,12 @@ class Refusing(wire.Servicer):
     async def Pause(self, request: Any, context: Any) -> Any:
         raise self.error
 
+    async def ReleaseMemory(self, request: Any, context: Any) -> Any:
+        raise self.error
+
+    async def ResumeMemory(self, request: Any, context: Any) -> Any:
+        raise self.error
+
     async def Proceed(self, request: Any, context: Any) -> Any:
         raise self.error
 

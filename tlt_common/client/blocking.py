@@ -2,14 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from tlt_common.client.adapters import Adapter
 from tlt_common.client.batches import arranged
+from tlt_common.client.device_memory import RELEASE_S
 from tlt_common.client.options import ClientOptions
 from tlt_common.client.readiness import known
 from tlt_common.client.rollout import Client
@@ -139,6 +140,29 @@ class BlockingClient:
     def proceed(self) -> None:
         """End a pause. See `Client.proceed`."""
         self._run(self._client.proceed())
+
+    def release(self, tags: Iterable[str] = (), *, limit_s: float | None = RELEASE_S) -> int:
+        """Release the memory of all workers' devices to a trainer that shares them. See `Client.release`."""
+        return self._run(self._client.release(tags, limit_s=limit_s))
+
+    def resume(self, tags: Iterable[str] = ()) -> int:
+        """Take released memory back. See `Client.resume`."""
+        return self._run(self._client.resume(tags))
+
+    @contextmanager
+    def released(self, tags: Iterable[str] = (), *, limit_s: float = RELEASE_S) -> Iterator[None]:
+        """
+        Release the devices inside the block, and resume at its end. See `Client.released`.
+
+        Renewals come from the client's own thread, whatever the block does.
+        """
+        self.release(tags, limit_s=limit_s)
+        renewals = asyncio.run_coroutine_threadsafe(self._client._memory.renew(limit_s), self._loop)  # noqa: SLF001
+        try:
+            yield
+        finally:
+            renewals.cancel()
+            self.resume()
 
     def info(self) -> ServerInfo:
         """Return the state of the rollout endpoint. See `Client.info`."""

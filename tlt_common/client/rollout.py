@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from tlt_common.client.adapters import Adapter, prepared
 from tlt_common.client.batches import ResumedBatch, arranged
+from tlt_common.client.control import FleetControl
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
-from tlt_common.client.pauses import pause, proceed
 from tlt_common.client.prompts import new_prompt, shifted
 from tlt_common.client.readiness import CALL_S, info_of, known, until_ready
 from tlt_common.client.responses import response
@@ -21,7 +21,6 @@ from tlt_common.client.updates import Weights, publish, publish_adapter
 from tlt_common.domain.batch import Batch, Sample
 from tlt_common.domain.bounds import MAX_ABORTED
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.prompt import SamplingParams, Speculation
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import ServerInfo
@@ -33,11 +32,10 @@ from tlt_common.wire import rollout as wire
 PATIENCE_S = 600.0
 """Default of `patience_s`: longer than a gateway takes to restart on another node."""
 
-Result = TypeVar("Result")
 _DEFAULT = SamplingParams()
 
 
-class Client:
+class Client(FleetControl):
     """
     Client of a gateway: `async with Client("localhost:7700") as client`. Bound to the event loop it is used in.
 
@@ -80,7 +78,7 @@ class Client:
         Raises:
             ConfigError: The options contradict each other, or a file is unreadable or invalid.
         """
-        self._gateways = Gateways(endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
+        super().__init__(Gateways(endpoint, token=token, ca=ca, tls=tls, server_name=server_name))
         self.endpoint = ", ".join(self._gateways.endpoints)
         self._patience_s = patience_s
         self._log = log
@@ -361,24 +359,6 @@ class Client:
 
             aborted += await retried(self._gateways, call)
         return aborted
-
-    async def pause(self, mode: PauseMode | str = PauseMode.KEEP) -> None:
-        """
-        Pause generation at all gateways: requests queue until `proceed`. Weights may be published meanwhile.
-
-        Args:
-            mode: What happens to running requests: `keep` continues them later from their current tokens, `abort` ends
-                them with FinishReason.ABORT, `wait` waits until they have finished.
-
-        Raises:
-            InvalidRequestError: The mode is unknown.
-            UnavailableError: A gateway, named in the message, did not answer. Generation is not paused then.
-        """
-        await pause(self._gateways, mode)
-
-    async def proceed(self) -> None:
-        """End a pause. Does nothing if generation is not paused."""
-        await proceed(self._gateways)
 
     async def info(self) -> ServerInfo:
         """Return the state of the rollout endpoint."""

@@ -22,6 +22,8 @@ MAX_STOP_STRING = 128
 """Maximum length of a stop string, in characters."""
 MAX_TOKEN_IDS = 2**21
 """Maximum number of token ids of a prompt or a response; what a model takes is checked by its context."""
+MAX_RELEASE_S = 7 * 24 * 3600.0
+"""Maximum limit of a release of memory, in seconds: a week."""
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 COUNTED_MAX = INT64_MAX - 2**20

@@ -1,13 +1,15 @@
 """Workers, their states and leases, and the fleet's drafter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tlt_common.domain.arm.rounds import NO_ROUNDS, WorkedRounds
+from tlt_common.domain.bounds import MAX_RELEASE_S, require_range
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
+from tlt_common.errors import InvalidRequestError
 
 MEMORY_TAGS = ("weights", "kv_cache", "cuda_graph")
 """Memory that engines can release, by SGLang's names."""
@@ -24,6 +26,30 @@ fast with 0.001 (docs/results/sweeps.md).
 
 HISTORY_CHANGES = 256
 """Changes of state that a worker reports to a coordinator that does not know them: 2.3 kB."""
+
+
+def memory_tags(tags: Iterable[str]) -> frozenset[str]:
+    """
+    Return the memory to release or to resume: all of it without tags.
+
+    Raises:
+        InvalidRequestError: A tag is unknown.
+    """
+    wanted = frozenset(tags) or frozenset(MEMORY_TAGS)
+    if unknown := sorted(wanted.difference(MEMORY_TAGS)):
+        raise InvalidRequestError(f"tags has {unknown[0]!r:.40}; accepted: {', '.join(MEMORY_TAGS)}", field="tags")
+    return wanted
+
+
+def require_release_limit(limit_s: float | None) -> None:
+    """
+    Check the seconds after which released memory is resumed; None is no limit.
+
+    Raises:
+        InvalidRequestError: The limit is out of range.
+    """
+    if limit_s is not None:
+        require_range("limit_s", limit_s, low=0, high=MAX_RELEASE_S, open_low=True)
 
 
 class WorkerState(StrEnum):
@@ -166,6 +192,10 @@ class WorkerInfo:
     """Whether its engine can release the memory of its devices."""
     released: bool = False
     """Whether an RL trainer has its devices, so that it accepts no requests."""
+    released_tags: tuple[str, ...] = ()
+    """What is released, of MEMORY_TAGS; empty while it is being released."""
+    release_left_s: float = 0.0
+    """Seconds until it resumes by itself; infinite without a limit, 0 if nothing is released."""
 
     @property
     def served(self) -> ServedRelease:

@@ -38,5 +38,7 @@ class ServerInfo:
     running: int
     server_version: str
     pause: Pause = NO_PAUSE
+    released: bool = False
+    """Whether a trainer has the devices of a worker (`Client.release`): requests queue."""
     bubbles: Bubbles = NO_BUBBLES
     """As of the gateway's last report to the coordinator; zero without one."""

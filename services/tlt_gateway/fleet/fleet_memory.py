@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from math import isinf
 
+from tlt_common.domain.fleet import WorkerInfo, memory_tags, require_release_limit
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.workers.pooled_worker import PooledWorker
@@ -15,6 +17,9 @@ class FleetMemory:
     """
     Device memory of the fleet, released and resumed on all workers or on none. Requests that arrive meanwhile are
     queued.
+
+    What is released is known from the workers' reports alone, so that it does not depend on the gateway that was
+    called: a worker that joins while others are released is released, too, before it may run anything.
 
     Args:
         running: Returns how many requests of this gateway run.
@@ -35,34 +40,77 @@ class FleetMemory:
         """Whether an RL trainer holds the devices of any worker."""
         return any(worker.info is not None and worker.info.released for worker in self._answering())
 
-    async def release(self, tags: Iterable[str]) -> None:
+    async def release(self, tags: Iterable[str], *, limit_s: float | None = None, field: str = "tags") -> int:
         """
-        Release memory on all workers. Without tags, release everything.
+        Release memory on all workers; return their number. Without tags, release everything. Repeating it releases what
+        is not yet released, and sets the limit anew.
+
+        Args:
+            tags: A subset of MEMORY_TAGS.
+            limit_s: Seconds after which workers resume by themselves; None sets no limit.
+            field: The caller's name of the field at fault if workers keep their memory.
 
         Raises:
-            InvalidRequestError: Requests are running.
-            UnavailableError: A worker, named in the message, did not release it. Nothing is released then.
+            InvalidRequestError: A tag or the limit is not accepted, requests are running, or the engines keep their
+                memory.
+            UnavailableError: A worker, named in the message, did not release it. What the others have released for this
+                call is resumed.
         """
+        wanted = memory_tags(tags)
+        require_release_limit(limit_s)
+        if not self.releasable:
+            raise self._not_releasable(wanted, field)
         if running := self._running():
             raise InvalidRequestError(
                 f"tags: {running} requests are running; repeat the call once they have ended", field="tags"
             )
-        wanted, workers = list(tags), self._answering()
+        workers = self._answering()
+        # Of a call that renews a release, nothing is undone: the trainer has these devices.
+        undo = [(worker, tags) for worker in workers if (tags := sorted(wanted - _released(worker.info)))]
         try:
-            await self._all(workers, "release", lambda worker: worker.remote.release_memory(wanted))
+            await self._all(
+                workers, "release", lambda worker: worker.remote.release_memory(sorted(wanted), limit_s=limit_s)
+            )
         except TltError:
-            await asyncio.gather(*(worker.remote.resume_memory(wanted) for worker in workers), return_exceptions=True)
+            await asyncio.gather(*(worker.remote.resume_memory(tags) for worker, tags in undo), return_exceptions=True)
             raise
+        return len(workers)
 
-    async def resume(self, tags: Iterable[str]) -> None:
+    async def resume(self, tags: Iterable[str]) -> int:
         """
-        Resume memory on all workers. Without tags, resume everything.
+        Resume memory on all workers; return their number. Without tags, resume everything. Idempotent.
 
         Raises:
+            InvalidRequestError: A tag is not accepted.
             UnavailableError: A worker, named in the message, did not resume. The call may be repeated.
         """
-        wanted = list(tags)
-        await self._all(self._answering(), "resume", lambda worker: worker.remote.resume_memory(wanted))
+        wanted, workers = sorted(memory_tags(tags)), self._answering()
+        await self._all(workers, "resume", lambda worker: worker.remote.resume_memory(wanted))
+        return len(workers)
+
+    async def admits(self, worker: PooledWorker) -> bool:
+        """
+        Release a worker that joins while a trainer has the devices of the others. Return whether it may be brought to
+        the served weights, which it may not while its own are released. Failures are logged.
+        """
+        held = self._held_beside(worker)
+        if held is not None and (new := sorted(_released(held) - _released(worker.info))):
+            left_s = held.release_left_s
+            try:
+                await worker.remote.release_memory(new, limit_s=None if isinf(left_s) else max(left_s, 1.0))
+                if self._held_beside(worker) is None:  # resumed meanwhile, by a call that this worker missed
+                    await worker.remote.resume_memory(new)
+                await self._pool.fresh(worker)
+            except TltError as error:
+                log.warning("joining_worker_not_released", worker=worker.name, error=error.message)
+                return False
+            log.info("joining_worker_released", worker=worker.name, tags=new)
+        return "weights" not in _released(worker.info)
+
+    def _held_beside(self, worker: PooledWorker) -> WorkerInfo | None:
+        """Return the state of another worker whose devices the trainer has."""
+        infos = (one.info for one in self._answering() if one is not worker)
+        return next((info for info in infos if info is not None and info.released_tags), None)
 
     def _answering(self) -> list[PooledWorker]:
         return [worker for worker in self._pool.workers if worker.answers]
@@ -73,9 +121,23 @@ class FleetMemory:
         results = await asyncio.gather(*(call(worker) for worker in workers), return_exceptions=True)
         for worker, result in zip(workers, results, strict=True):
             if isinstance(result, InvalidRequestError):
-                raise result
+                raise InvalidRequestError(f"{worker.name}: {result.message}", field=result.field) from result
             if isinstance(result, TltError):
                 raise UnavailableError(f"{worker.name} did not {what} its memory: {result.message}") from result
             if isinstance(result, BaseException):
                 raise result
         log.info("memory_moved", what=what, workers=len(workers))
+
+    def _not_releasable(self, wanted: frozenset[str], field: str) -> InvalidRequestError:
+        kept = [worker.name for worker in self._answering() if worker.info is None or not worker.info.releasable]
+        whose = ", ".join(kept[:3]) or "no worker is reachable"
+        return InvalidRequestError(
+            f"releasing {', '.join(sorted(wanted))} is not supported by these workers ({whose}): they keep their "
+            "memory, and train drafters on their devices while no request runs. If your trainer needs the devices, "
+            "start the workers with engine.releasable, or stop them first",
+            field=field,
+        )
+
+
+def _released(info: WorkerInfo | None) -> frozenset[str]:
+    return frozenset(info.released_tags if info is not None else ())

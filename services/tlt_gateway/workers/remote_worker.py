@@ -134,10 +134,11 @@ class RemoteWorker:
             request = wire.pb.DiscardWeightsRequest(policy_version=release.version, release=wire.release_to_pb(release))
             await self._stub.DiscardWeights(request, timeout=CALL_S)
 
-    async def release_memory(self, tags: Iterable[str]) -> None:
-        """Make the worker release its devices to an RL trainer."""
+    async def release_memory(self, tags: Iterable[str], *, limit_s: float | None) -> None:
+        """Make the worker release its devices to an RL trainer, for `limit_s` seconds at most."""
         async with self._until_given_up():
-            await self._stub.ReleaseMemory(wire.pb.ReleaseMemoryRequest(tags=tags), timeout=self._stage_s)
+            request = wire.pb.ReleaseMemoryRequest(tags=tags, limit_s=limit_s)
+            await self._stub.ReleaseMemory(request, timeout=self._stage_s)
 
     async def resume_memory(self, tags: Iterable[str]) -> None:
         """Make the worker take its devices back."""

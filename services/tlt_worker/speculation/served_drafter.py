@@ -82,6 +82,11 @@ class ServedDrafter:
             self._wish = wish
             self._wished.set()
 
+    def retry(self) -> None:
+        """Try to load the requested drafter at once, since what prevented it may be over."""
+        if self._wish is not None:
+            self._wished.set()
+
     async def apply(self, wish: DrafterWish) -> float:
         """
         Load a drafter; return the pause in seconds. Idempotent.

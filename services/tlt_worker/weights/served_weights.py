@@ -33,7 +33,8 @@ log = get_logger(__name__)
 
 class ServedWeights:
     """
-    The served and the staged release. `make_way` is called before each switch.
+    The served and the staged release. `make_way` is called before each switch, and `require_loadable`, which raises if
+    the engine cannot load weights now, before a release is staged or switched to.
 
     At most one release is staged. A greater release replaces it and a smaller one is refused, so that the same one of
     two competing updates wins on every worker.
@@ -45,6 +46,7 @@ class ServedWeights:
         changes: Changes,
         activity: Activity,
         make_way: Callable[[], None],
+        require_loadable: Callable[[], None] = lambda: None,
         *,
         model: Path,
         staging: Staging,
@@ -54,6 +56,7 @@ class ServedWeights:
         self._activity = activity
         self._make_way = make_way
         self._model = model
+        self._require_loadable = require_loadable
         self._staging = staging
         self._served = HeldRelease(ReleaseId(version=PolicyVersion(0)), directory=model)
         self._staged: HeldRelease | None = None
@@ -86,6 +89,7 @@ class ServedWeights:
         """
         if order.release == self._served.id:
             return 0, self._served.id.digest
+        self._require_loadable()
         held = self._claimed(order)
         async with held.turn:
             held.require_wanted()
@@ -204,6 +208,7 @@ class ServedWeights:
     async def _switch(self, release: ReleaseId) -> float:
         if release == self._served.id:  # the same commit, repeated while the first one ran
             return 0.0
+        self._require_loadable()
         staged = self._staged
         if staged is None or staged.id != release or staged.directory is None:
             held = "none" if staged is None else str(staged.id)

@@ -5,7 +5,6 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http import memory
 from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body
 from tlt_gateway.http.bodies.updates import named_as_sent, no_tensors
@@ -56,14 +55,15 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
     async def release_memory(request: Request) -> JSONResponse:
         auth.permit(request, "UpdateWeights")
         body = await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
-        await memory.release(gateway.memory, request.url.path, body.tags, field="tags")
+        await gateway.memory.release(body.tags or ())
         return JSONResponse({"status": "ok", "message": "Memory is released."})
 
     @api.api_route("/resume_memory_occupation", methods=["GET", "POST"])
     async def resume_memory(request: Request) -> JSONResponse:
         auth.permit(request, "UpdateWeights")
         body = await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
-        return JSONResponse({"status": "ok", "message": await memory.resume(gateway.memory, body.tags)})
+        await gateway.memory.resume(body.tags or ())
+        return JSONResponse({"status": "ok", "message": "Memory is resumed."})
 
     @api.api_route("/flush_cache", methods=["GET", "POST"])
     async def flush(request: Request) -> PlainTextResponse:

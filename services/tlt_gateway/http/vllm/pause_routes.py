@@ -7,7 +7,6 @@ from tlt_common.domain.fleet import MEMORY_TAGS
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http import memory
 from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
@@ -69,18 +68,19 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
             authorization = request.headers.get("authorization")
             await gateway.pauses.pause(PauseMode(mode), authorization=authorization)
             try:
-                await memory.release(gateway.memory, request.url.path, tags, field="level")
+                await gateway.memory.release(tags, field="level")
             finally:
                 await gateway.pauses.proceed(authorization=authorization)
         else:
-            await memory.release(gateway.memory, request.url.path, tags, field="level")
+            await gateway.memory.release(tags, field="level")
         return {"status": "ok", "message": "Memory is released."}
 
     @api.post("/wake_up")
     async def wake_up(request: Request) -> dict[str, JsonValue]:
         auth.permit(request, "UpdateWeights", lists={"tags"})
         await no_body(request, max_bytes=auth.max_bytes)
-        return {"status": "ok", "message": await memory.resume(gateway.memory, _tags(request))}
+        await gateway.memory.resume(_tags(request))
+        return {"status": "ok", "message": "Memory is resumed."}
 
     @api.get("/is_sleeping")
     async def is_sleeping(request: Request) -> dict[str, JsonValue]:

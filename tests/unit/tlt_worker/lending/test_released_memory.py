@@ -1,6 +1,7 @@
 """An RL trainer that shares the devices takes them, the spot trainer's included, and gives all of it back."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ class Device:
     engine: FakeEngine = field(default_factory=FakeEngine)
     trainer: FakeTrainer = field(default_factory=FakeTrainer)
     activity: Activity = field(default_factory=Activity)
+    changes: Changes = field(default_factory=Changes)
     ways_made: int = 0
     memory: ReleasedMemory = field(init=False)
 
@@ -35,13 +37,15 @@ class Device:
 
 @asynccontextmanager
 async def running(*, releasable: bool = True) -> AsyncIterator[Device]:
-    device, changes = Device(), Changes()
+    device = Device()
+    changes = device.changes
     device.memory = ReleasedMemory(
         device.engine, device.activity, changes, device.make_way, device.trainer, releasable=releasable
     )
-    task = asyncio.create_task(changes.run())
+    tasks = [asyncio.create_task(part) for part in (changes.run(), device.memory.run())]
     yield device
-    task.cancel()
+    for task in tasks:
+        task.cancel()
 
 
 async def test_all_is_released_and_resumed() -> None:
@@ -95,4 +99,70 @@ async def test_what_cannot_be_released_is_refused_by_name() -> None:
             await device.memory.resume(["disk"])
         with device.activity.request(), pytest.raises(InvalidRequestError, match="1 requests are running"):
             await device.memory.release(())
+        assert device.engine.released == set()
+
+
+async def test_memory_comes_back_by_itself_if_the_trainer_has_died() -> None:
+    async with running() as device:
+        await device.memory.release((), limit_s=60)
+        assert device.memory.left_s == 60
+        await asyncio.sleep(50)
+        await device.memory.release((), limit_s=60)  # it lives
+        await asyncio.sleep(50)
+        assert device.engine.released == set(MEMORY_TAGS)
+        assert device.memory.left_s == pytest.approx(10)
+        await asyncio.sleep(11)
+        assert device.engine.released == set()
+        assert device.is_in(WorkerState.IDLE)
+        assert device.memory.left_s == 0
+
+
+async def test_without_a_limit_it_stays_released() -> None:
+    async with running() as device:
+        await device.memory.release((), limit_s=60)
+        await device.memory.release(())
+        await asyncio.sleep(100_000)
+        assert device.is_in(WorkerState.TRAINER)
+
+
+async def test_a_limit_is_over_with_its_release() -> None:
+    async with running() as device:
+        await device.memory.release((), limit_s=60)
+        await device.memory.resume(())
+        await asyncio.sleep(30)
+        await device.memory.release(())
+        await asyncio.sleep(60)
+        assert device.is_in(WorkerState.TRAINER)
+
+
+async def test_a_device_that_has_no_room_at_the_limit_is_tried_again() -> None:
+    async with running() as device:
+        await device.memory.release((), limit_s=60)
+        device.engine.resume_error = EngineError("out of memory")
+        await asyncio.sleep(65)
+        assert device.is_in(WorkerState.TRAINER)
+        device.engine.resume_error = None
+        await asyncio.sleep(10)
+        assert device.is_in(WorkerState.IDLE)
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, math.nan, math.inf])
+async def test_a_limit_that_is_none_is_refused(limit_s: float) -> None:
+    async with running() as device:
+        with pytest.raises(InvalidRequestError, match=r"limit_s is .*; accepted: above 0 to 604800"):
+            await device.memory.release((), limit_s=limit_s)
+        assert device.engine.released == set()
+
+
+async def test_a_request_that_came_before_its_turn_keeps_the_device() -> None:
+    async with running() as device:
+        changing = asyncio.Event()
+        before = asyncio.create_task(device.changes.do(changing.wait))
+        releasing = asyncio.create_task(device.memory.release(()))
+        await asyncio.sleep(0)
+        with device.activity.request():
+            changing.set()
+            with pytest.raises(InvalidRequestError, match="1 requests are running"):
+                await releasing
+        await before
         assert device.engine.released == set()

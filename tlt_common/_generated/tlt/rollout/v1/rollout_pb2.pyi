@@ -167,12 +167,38 @@ class UpdateWeightsResponse(_message.Message):
     digest: str
     def __init__(self, policy_version: _Optional[int] = ..., worker_count: _Optional[int] = ..., elapsed_s: _Optional[float] = ..., digest: _Optional[str] = ...) -> None: ...
 
+class ReleaseMemoryRequest(_message.Message):
+    __slots__ = ("tags", "limit_s")
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    limit_s: float
+    def __init__(self, tags: _Optional[_Iterable[str]] = ..., limit_s: _Optional[float] = ...) -> None: ...
+
+class ReleaseMemoryResponse(_message.Message):
+    __slots__ = ("worker_count",)
+    WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    worker_count: int
+    def __init__(self, worker_count: _Optional[int] = ...) -> None: ...
+
+class ResumeMemoryRequest(_message.Message):
+    __slots__ = ("tags",)
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ResumeMemoryResponse(_message.Message):
+    __slots__ = ("worker_count",)
+    WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    worker_count: int
+    def __init__(self, worker_count: _Optional[int] = ...) -> None: ...
+
 class GetServerInfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("model", "vocab_size", "context_length", "policy_version", "drafter_version", "worker_count", "queued_count", "running_count", "server_version", "paused", "pause_left_s", "bubble_s", "training_s")
+    __slots__ = ("model", "vocab_size", "context_length", "policy_version", "drafter_version", "worker_count", "queued_count", "running_count", "server_version", "paused", "pause_left_s", "bubble_s", "training_s", "released")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_LENGTH_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +212,7 @@ class GetServerInfoResponse(_message.Message):
     PAUSE_LEFT_S_FIELD_NUMBER: _ClassVar[int]
     BUBBLE_S_FIELD_NUMBER: _ClassVar[int]
     TRAINING_S_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
     model: str
     vocab_size: int
     context_length: int
@@ -199,4 +226,5 @@ class GetServerInfoResponse(_message.Message):
     pause_left_s: float
     bubble_s: float
     training_s: float
-    def __init__(self, model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., worker_count: _Optional[int] = ..., queued_count: _Optional[int] = ..., running_count: _Optional[int] = ..., server_version: _Optional[str] = ..., paused: _Optional[bool] = ..., pause_left_s: _Optional[float] = ..., bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ...) -> None: ...
+    released: bool
+    def __init__(self, model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., worker_count: _Optional[int] = ..., queued_count: _Optional[int] = ..., running_count: _Optional[int] = ..., server_version: _Optional[str] = ..., paused: _Optional[bool] = ..., pause_left_s: _Optional[float] = ..., bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ..., released: _Optional[bool] = ...) -> None: ...

@@ -70,6 +70,16 @@ class RolloutServiceStub:
                 request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedRequest.SerializeToString,
                 response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedResponse.FromString,
                 _registered_method=True)
+        self.ReleaseMemory = channel.unary_unary(
+                '/tlt.rollout.v1.RolloutService/ReleaseMemory',
+                request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ReleaseMemoryRequest.SerializeToString,
+                response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ReleaseMemoryResponse.FromString,
+                _registered_method=True)
+        self.ResumeMemory = channel.unary_unary(
+                '/tlt.rollout.v1.RolloutService/ResumeMemory',
+                request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ResumeMemoryRequest.SerializeToString,
+                response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ResumeMemoryResponse.FromString,
+                _registered_method=True)
         self.GetServerInfo = channel.unary_unary(
                 '/tlt.rollout.v1.RolloutService/GetServerInfo',
                 request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.GetServerInfoRequest.SerializeToString,
@@ -138,6 +148,23 @@ class RolloutServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReleaseMemory(self, request, context):
+        """Gives the devices of all workers to a trainer that shares them, or of none if a worker refuses: they release the
+        memory of engines and spot trainers, and requests queue until ResumeMemory. Refused while requests run. Repeating it
+        releases what is not yet released, and renews the limit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeMemory(self, request, context):
+        """Takes released memory back, with the weights served before. Requests run again once all is back. Does nothing if
+        nothing is released.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetServerInfo(self, request, context):
         """Returns the state of the server: model, versions, and queued and running requests.
         """
@@ -182,6 +209,16 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.Proceed,
                     request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedRequest.FromString,
                     response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedResponse.SerializeToString,
+            ),
+            'ReleaseMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseMemory,
+                    request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ReleaseMemoryRequest.FromString,
+                    response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ReleaseMemoryResponse.SerializeToString,
+            ),
+            'ResumeMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeMemory,
+                    request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ResumeMemoryRequest.FromString,
+                    response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ResumeMemoryResponse.SerializeToString,
             ),
             'GetServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.GetServerInfo,

@@ -61,6 +61,15 @@ class RolloutServiceStub:
     """
     Proceed: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]
     """Ends a pause. Does nothing without one."""
+    ReleaseMemory: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ReleaseMemoryRequest, _rollout_pb2.ReleaseMemoryResponse]
+    """Gives the devices of all workers to a trainer that shares them, or of none if a worker refuses: they release the
+    memory of engines and spot trainers, and requests queue until ResumeMemory. Refused while requests run. Repeating it
+    releases what is not yet released, and renews the limit.
+    """
+    ResumeMemory: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ResumeMemoryRequest, _rollout_pb2.ResumeMemoryResponse]
+    """Takes released memory back, with the weights served before. Requests run again once all is back. Does nothing if
+    nothing is released.
+    """
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]
     """Returns the state of the server: model, versions, and queued and running requests."""
 
@@ -97,6 +106,15 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     """
     Proceed: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]  # type: ignore[assignment]
     """Ends a pause. Does nothing without one."""
+    ReleaseMemory: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ReleaseMemoryRequest, _rollout_pb2.ReleaseMemoryResponse]  # type: ignore[assignment]
+    """Gives the devices of all workers to a trainer that shares them, or of none if a worker refuses: they release the
+    memory of engines and spot trainers, and requests queue until ResumeMemory. Refused while requests run. Repeating it
+    releases what is not yet released, and renews the limit.
+    """
+    ResumeMemory: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ResumeMemoryRequest, _rollout_pb2.ResumeMemoryResponse]  # type: ignore[assignment]
+    """Takes released memory back, with the weights served before. Requests run again once all is back. Does nothing if
+    nothing is released.
+    """
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]  # type: ignore[assignment]
     """Returns the state of the server: model, versions, and queued and running requests."""
 
@@ -172,6 +190,27 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.ProceedResponse, _abc.Awaitable[_rollout_pb2.ProceedResponse]]:
         """Ends a pause. Does nothing without one."""
+
+    @_abc_1.abstractmethod
+    def ReleaseMemory(
+        self,
+        request: _rollout_pb2.ReleaseMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.ReleaseMemoryResponse, _abc.Awaitable[_rollout_pb2.ReleaseMemoryResponse]]:
+        """Gives the devices of all workers to a trainer that shares them, or of none if a worker refuses: they release the
+        memory of engines and spot trainers, and requests queue until ResumeMemory. Refused while requests run. Repeating it
+        releases what is not yet released, and renews the limit.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeMemory(
+        self,
+        request: _rollout_pb2.ResumeMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.ResumeMemoryResponse, _abc.Awaitable[_rollout_pb2.ResumeMemoryResponse]]:
+        """Takes released memory back, with the weights served before. Requests run again once all is back. Does nothing if
+        nothing is released.
+        """
 
     @_abc_1.abstractmethod
     def GetServerInfo(

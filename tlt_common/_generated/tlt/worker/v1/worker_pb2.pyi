@@ -80,10 +80,12 @@ class AnnounceResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ReleaseMemoryRequest(_message.Message):
-    __slots__ = ("tags",)
+    __slots__ = ("tags", "limit_s")
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
     tags: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tags: _Optional[_Iterable[str]] = ...) -> None: ...
+    limit_s: float
+    def __init__(self, tags: _Optional[_Iterable[str]] = ..., limit_s: _Optional[float] = ...) -> None: ...
 
 class ReleaseMemoryResponse(_message.Message):
     __slots__ = ()
@@ -400,7 +402,7 @@ class ArmRounds(_message.Message):
     def __init__(self, arm: _Optional[str] = ..., group: _Optional[int] = ..., round_count: _Optional[int] = ..., accepted_tokens: _Optional[int] = ..., produced_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "adapter_base", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released")
+    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "adapter_base", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens", "releasable", "released", "released_tags", "release_left_s")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -421,6 +423,8 @@ class WorkerInfo(_message.Message):
     KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RELEASABLE_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_TAGS_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_LEFT_S_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     model: str
     vocab_size: int
@@ -441,4 +445,6 @@ class WorkerInfo(_message.Message):
     kv_tokens: int
     releasable: bool
     released: bool
-    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., adapter_base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ...) -> None: ...
+    released_tags: _containers.RepeatedScalarFieldContainer[str]
+    release_left_s: float
+    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., adapter_base: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ..., releasable: _Optional[bool] = ..., released: _Optional[bool] = ..., released_tags: _Optional[_Iterable[str]] = ..., release_left_s: _Optional[float] = ...) -> None: ...

@@ -242,7 +242,8 @@ class WorkerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseMemory(self, request, context):
-        """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer.
+        """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer. Repeating it renews
+        the limit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -73,7 +73,9 @@ class WorkerServiceStub:
     DropCollected: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DropCollectedRequest, _worker_pb2.DropCollectedResponse]
     """Deletes what is collected; returns what it was."""
     ReleaseMemory: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReleaseMemoryRequest, _worker_pb2.ReleaseMemoryResponse]
-    """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer."""
+    """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer. Repeating it renews
+    the limit.
+    """
     ResumeMemory: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ResumeMemoryRequest, _worker_pb2.ResumeMemoryResponse]
     """Takes released memory back."""
     Watch: _grpc.StreamStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]
@@ -126,7 +128,9 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     DropCollected: _aio.UnaryUnaryMultiCallable[_worker_pb2.DropCollectedRequest, _worker_pb2.DropCollectedResponse]  # type: ignore[assignment]
     """Deletes what is collected; returns what it was."""
     ReleaseMemory: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReleaseMemoryRequest, _worker_pb2.ReleaseMemoryResponse]  # type: ignore[assignment]
-    """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer."""
+    """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer. Repeating it renews
+    the limit.
+    """
     ResumeMemory: _aio.UnaryUnaryMultiCallable[_worker_pb2.ResumeMemoryRequest, _worker_pb2.ResumeMemoryResponse]  # type: ignore[assignment]
     """Takes released memory back."""
     Watch: _aio.StreamStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]  # type: ignore[assignment]
@@ -272,7 +276,9 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_pb2.ReleaseMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.ReleaseMemoryResponse, _abc.Awaitable[_worker_pb2.ReleaseMemoryResponse]]:
-        """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer."""
+        """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer. Repeating it renews
+        the limit.
+        """
 
     @_abc_1.abstractmethod
     def ResumeMemory(
