@@ -90,8 +90,9 @@ class EngineConfig(Frozen):
     tensors are not checked, their memory is not planned (a GPU needs `gpu_memory`), and whether states are captured
     rightly, updates are complete and responses keep their distribution has not been tested."""
     releasable: bool = False
-    """On GPUs: let an RL trainer that shares them take their memory (`/release_memory_occupation`, `/sleep`). Weights
-    of policy and drafter are copied to the host's memory meanwhile. A CPU's memory is not released."""
+    """Let an RL trainer that shares the devices take their memory (`Client.release`, `/release_memory_occupation`,
+    `/sleep`). Meanwhile, GPUs' weights of policy and drafter are copied to the host's memory; on a CPU the drafter's
+    are copied to a temporary file, and the policy's are loaded again from theirs."""
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None

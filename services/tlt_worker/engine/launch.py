@@ -91,7 +91,7 @@ def server_arguments(
     else:
         # No arm has the launch shape; arms capture their own graphs (`graphs.Graphs`).
         arguments["disable_decode_cuda_graph"] = True
-    if config.releasable:
+    if config.releasable and profile.accelerator.kind == "cuda":  # a CPU's is released by our plug-in
         # Copies on the host, since a release would leave policy and drafter without weights: accept lengths of 1.
         arguments |= {
             "enable_memory_saver": True,

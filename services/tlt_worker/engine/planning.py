@@ -21,18 +21,6 @@ from tlt_worker.model.families import listed
 log = get_logger(__name__)
 
 
-def require_releasable(engine: EngineConfig, device: Device) -> None:
-    """
-    Raises:
-        ConfigError: The memory of this device cannot be released.
-    """
-    if engine.releasable and device.kind != "cuda":
-        raise ConfigError(
-            f"engine.releasable is true on a {device.kind}; accepted: false, as only a GPU's memory can be released",
-            field="engine.releasable",
-        )
-
-
 def log_plan(plan: EnginePlan) -> None:
     """Log a plan's warnings for the user."""
     if plan.division is not None:

@@ -40,7 +40,7 @@ from tlt_worker.engine.launch import (
     thread_variables,
 )
 from tlt_worker.engine.link_reader import LinkReader
-from tlt_worker.engine.planning import log_held, log_plan, plan_of, require_releasable
+from tlt_worker.engine.planning import log_held, log_plan, plan_of
 from tlt_worker.engine.policy_load import PolicyFiles
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.stall_watch import end_of, watch_of
@@ -115,7 +115,6 @@ class SglangEngine:
 
     async def start(self) -> EngineInfo:
         config = await asyncio.to_thread(with_architecture, self.config, self.model)
-        require_releasable(config, self._device)
         if not self._tensors.headers:
             self._tensors = await asyncio.to_thread(require_model, self.model, config)
         await asyncio.to_thread(require_numbers, self.model)
@@ -226,7 +225,10 @@ class SglangEngine:
         await self._need_control().release_memory(tags)
 
     async def resume_memory(self, tags: Sequence[str]) -> None:
-        await self._need_control().resume_memory(tags)
+        control = self._need_control()
+        await control.resume_memory(tags)
+        if "weights" in tags and self._device.kind == "cpu":  # SGLang restores a GPU's from the host's memory
+            await control.load_policy(self._served, served=self._served)
 
     def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
         return self._need_reader().frames.batches()

@@ -98,7 +98,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
         with self._drafting(), self.memory.capturing():
-            self.graphs.prepare(*self._runners)
+            self.graphs.prepare(*self.runners)
             self.arms.build()
 
     @property
@@ -111,16 +111,17 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         the drafter. With the event of an earlier drafter pass, a new prompt could take a row of `req_to_token` that the
         following verification still reads.
         """
-        target, drafter = self._runners
+        target, drafter = self.runners
         return drafter if self._draft_worker.reads_last else target
 
     @property
-    def _runners(self) -> tuple[Any, Any]:
+    def runners(self) -> tuple[Any, Any]:
+        """The model runners of target and drafter."""
         return self.target_worker.model_runner, self._draft_worker.draft_runner
 
     def held_gib(self) -> dict[str, float]:
         """Return the device memory held by this engine in GiB; see `HeldMemory`."""
-        return self.memory.gib(self._runners[0], [runner.token_to_kv_pool for runner in self._runners])
+        return self.memory.gib(self.runners[0], [runner.token_to_kv_pool for runner in self.runners])
 
     def build_state(self, arm: Arm) -> Any:
         launched = self.topk
@@ -153,7 +154,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
         decision = self.ranks.agree(self._received, self._handle, partial(self._decide, launched, batch))
         self._draft_worker.reads_last = False
-        for runner in self._runners:  # one that publishes nothing in this round must not answer with an earlier round's
+        for runner in self.runners:  # one that publishes nothing in this round must not answer with an earlier round's
             runner.shared_read_done_event = None
         with self.settings.of(batch), taking(partial(self._take, launched, batch)):
             result = self._forward(launched, decision, batch, *args, **kw)

@@ -47,7 +47,7 @@ class Hook:
 
 def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     """Return all hooks. Imports SGLang's workers, which takes seconds."""
-    from tlt_worker.scheduler import routed_experts
+    from tlt_worker.scheduler import held_memory, routed_experts
     from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
@@ -104,6 +104,7 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     if settings is None or settings.experiment.lossless:
         found += _sampling_hooks(cpu=cpu)
     if cpu:
+        updater = "managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
         row_argmax = "sglang.kernels.ops.speculative.row_argmax.row_argmax"
         unquantized, loaded = "layers.quantization.unquant.Unquantized", "process_weights_after_loading"
         found += [
@@ -112,6 +113,8 @@ def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
             _around(f"{unquantized}EmbeddingMethod.{loaded}", packed_weights.forget),
             _around("layers.logits_processor.LogitsProcessor._compute_lm_head", packed_weights.logits),
             _around("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
+            _replace(f"{updater}.release_memory_occupation", held_memory.release_on_cpu),
+            _replace(f"{updater}.resume_memory_occupation", held_memory.resume_on_cpu),
             Hook(target=row_argmax, how=How.REPLACE, replacement=verification.row_argmax),
             _around("mem_cache.pool_host.common.alloc_with_host_register", routed_experts.allocate_unpinned),
         ]
