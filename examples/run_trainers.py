@@ -169,6 +169,7 @@ def why(error: subprocess.CalledProcessError | OSError) -> str:
 def restored(http: str) -> None:
     """Serve the checkpoint's weights again, and let requests begin, whatever the last scenario left."""
     with httpx.Client(base_url=http, timeout=60, trust_env=False) as client:
+        client.post("/resume_memory_occupation", json={}).raise_for_status()
         client.post("/continue_generation", json={}).raise_for_status()
         client.post("/update_weights_from_disk", json={"model_path": str(MODEL)}).raise_for_status()
 
@@ -190,7 +191,7 @@ async def suite(endpoint: str, http: str) -> AsyncIterator[Suite]:
         yield Suite(endpoint=endpoint, http=http)
         return
     # In the trainers' precision, since some scenarios compare the engine's logprobs with the trainer's.
-    settings = {"coordinator": {"lending": False}, "worker": {"engine": {"dtype": "float32"}}}
+    settings = {"coordinator": {"lending": False}, "worker": {"engine": {"dtype": "float32", "releasable": True}}}
     config = StackConfig(model=MODEL, workers=1, settings=settings)
     async with Stack(config, say=lambda text: print(f"{text} ...", flush=True), restarts=True) as stack:
         yield Suite(endpoint=stack.endpoint, http=stack.http_url, ended=lambda: stack.ended)

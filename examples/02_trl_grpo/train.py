@@ -21,11 +21,18 @@ def distinct(completion_ids: list[list[int]], **_: Any) -> list[float | None]:
 
 
 def train(
-    endpoint: str, model: str, prompts: list[str], *, steps: int, algorithm: str, learning_rate: float
+    endpoint: str,
+    model: str,
+    prompts: list[str],
+    *,
+    steps: int,
+    algorithm: str,
+    learning_rate: float,
+    colocated: bool = False,
 ) -> list[dict[str, float]]:
     """Train for some steps; return what TRL logged about each."""
     trainer_of, config_of = (GRPOTrainer, GRPOConfig) if algorithm == "grpo" else (RLOOTrainer, RLOOConfig)
-    rollouts = TltRollouts(endpoint)
+    rollouts = TltRollouts(endpoint, colocated=colocated)
     with tempfile.TemporaryDirectory() as directory:
         config: Any = config_of(
             output_dir=directory, max_steps=steps, num_generations=8, per_device_train_batch_size=16,
@@ -56,11 +63,14 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--algorithm", choices=("grpo", "rloo"), default="grpo")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="For a large model, about 1e-6.")
+    parser.add_argument(
+        "--colocated", action="store_true", help="Learn on the workers' devices, which need engine.releasable."
+    )
     options = parser.parse_args()
     text = ["3 7 11 = 32", "2 5 9 = 43", "4 6 8 = 20", "1 3 9 = 28"]
     log = train(
         options.endpoint, str(options.model), text, steps=options.steps, algorithm=options.algorithm,
-        learning_rate=options.learning_rate,
+        learning_rate=options.learning_rate, colocated=options.colocated,
     )  # fmt: skip
     half = len(log) // 2
     first, last = (sum(entry["reward"] for entry in part) / half for part in (log[:half], log[-half:]))

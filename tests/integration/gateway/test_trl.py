@@ -12,6 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from tests.integration.gateway.small_policy import VOCAB, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import BlockingClient, Sample, TokenChunk
+from tlt_common.domain.fleet import MEMORY_TAGS
 from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError, StaleVersionError
 from tlt_common.integrations.trl import Rollout, TltRollouts
@@ -100,6 +101,28 @@ def test_a_trainer_learns_from_the_suites_rollouts(
         (1.0, 6, (1,))
     }
     assert sorted(request_of(prompt.request_id).rpartition("/")[2] for prompt in prompts) == ["0"] * 4 + ["1"] * 4
+
+
+def test_a_colocated_trainer_has_the_devices_while_it_learns(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    rewards = Rewards()
+    for fake in served.workers:
+        fake.releasable = True
+        served.loop.call_soon_threadsafe(fake.watchers.changed)
+    rollouts = TltRollouts(served.address, colocated=True)
+    held: list[set[str]] = []
+
+    def learning(completion_ids: list[list[int]], **columns: Any) -> list[float]:
+        held.extend(set(fake.released) for fake in served.workers)
+        return rewards(completion_ids, **columns)
+
+    trainer = trainer_of(model, tokenizer, cast(Any, learning), rollouts, config(tmp_path))
+    trainer.train()
+    assert held == [set(MEMORY_TAGS)] * 4
+    assert all(fake.updates == [1, 2] for fake in served.workers)
+    rollouts.close()
+    assert not any(fake.released for fake in served.workers)
 
 
 def test_what_is_published_may_be_an_image_of_the_weights(

@@ -28,6 +28,7 @@ from typing import Any, Protocol, TypeAlias, Unpack
 
 from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams, TokenChunk
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
+from tlt_common.integrations.trl.colocation import SharedDevices
 from tlt_common.integrations.trl.generation import TrainerGeneration
 from tlt_common.integrations.trl.requests import derived_seed, grouped, require_usable, sampling_of, tokenized
 
@@ -83,6 +84,7 @@ class TltRollouts:
         on_rollout: Callable[[Rollout], None] | None = None,
         seed: int | None = None,
         wait_s: float = 300.0,
+        colocated: bool = False,
         **options: Unpack[ClientOptions],
     ) -> None:
         """
@@ -100,6 +102,9 @@ class TltRollouts:
                 trainer's step and the process. The same seed, prompt and weights give the same tokens with and without
                 speculation, up to rounding. None samples without seeds.
             wait_s: Seconds to wait for the gateway and the first worker.
+            colocated: The trainer runs on the workers' devices: they release their memory after each rollout, and
+                resume it before the next. Requires `engine.releasable`. With tools or environments, each turn is a
+                rollout.
             options: Those of `Client`. The token needs the scopes generate and update_weights.
         """
         signature(Client).bind(endpoint, **options)  # now, and not at the first rollout
@@ -111,6 +116,7 @@ class TltRollouts:
         self._rollouts = 0
         self._wait_s = wait_s
         self._client: BlockingClient | None = None
+        self._devices = SharedDevices(lambda: self.client) if colocated else None
         self._published_step: int | None = None
         self._offset = 1
 
@@ -128,7 +134,9 @@ class TltRollouts:
         return self._client
 
     def close(self) -> None:
-        """Close the connection. Idempotent."""
+        """Close the connection; resume what is released. Idempotent."""
+        if self._devices is not None:
+            self._devices.close()
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -199,7 +207,11 @@ class TltRollouts:
             StaleVersionError: Another trainer publishes weights to the same fleet.
         """
         started_s = time.perf_counter()
+        if self._devices is not None:
+            self._devices.before_publication(trainer)
         version = self._publish(trainer)
+        if self._devices is not None:
+            self._devices.before_rollout(trainer)
         published_s = time.perf_counter()
         unique, samples = (prompt_ids, 1) if session_ids else grouped(prompt_ids, generations)
         turns: dict[str, Any] = {"session_ids": session_ids} if session_ids else {}
@@ -212,12 +224,15 @@ class TltRollouts:
             ) from error
         responses = [response for of_prompt in answers for response in of_prompt]
         require_usable(responses, version)
+        finished_s = time.perf_counter()
+        if self._devices is not None:
+            self._devices.after_rollout(trainer)
         if self._on_rollout:
             rollout = Rollout(
                 step=trainer.state.global_step,
                 policy_version=version,
                 publish_s=published_s - started_s,
-                rollout_s=time.perf_counter() - published_s,
+                rollout_s=finished_s - published_s,
                 prompts=tuple(map(tuple, prompt_ids)),
                 responses=tuple(responses),
             )
