@@ -17,7 +17,7 @@ from tlt_bench.engines.bench_engine import log
 from tlt_bench.engines.prepare import SHALLOW, BenchTarget, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
-from tlt_bench.weights.engine_worker import engine_worker
+from tlt_bench.weights.engine_worker import engine_client
 from tlt_bench.workload import Prompts
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.response import TokenChunk
@@ -35,7 +35,6 @@ HIDDEN, INNER, VOCABULARY, HEADS, KV_HEADS = 3584, 18944, 152064, 28, 4
 VERSIONS = 1000
 PROBLEMS = 8
 GREEDY = SamplingParams(temperature=0.0, max_new_tokens=96, ignore_eos=True)
-READY_S = 600.0
 
 
 def measure(*, layers: int, repeats: int) -> Result:
@@ -75,7 +74,7 @@ async def _against_whole(scratch: Path, found: Figures, *, layers: int, repeats:
     whole = await asyncio.to_thread(load_file, base / FILE)
     whole_bytes = sum(tensor.nbytes for tensor in whole.values())
     whole_s, adapter_s = list[float](), list[float]()
-    async with _serving(base, scratch / "run") as client:
+    async with engine_client(base, scratch / "run") as client:
         digest, version = "", 0
         for number in range(repeats + 1):
             took = list[float]()
@@ -103,7 +102,7 @@ async def _against_peft(scratch: Path, found: Figures) -> None:
     ready = await prepared(BenchTarget(model=SHALLOW), scratch)
     tuned, merged_directory = await asyncio.to_thread(_tuned, ready.model, scratch / "merged")
     prompts = ready.task.hard(PROBLEMS, seed=5)
-    async with _serving(ready.model, scratch / "run", dtype="float32") as client:
+    async with engine_client(ready.model, scratch / "run", dtype="float32") as client:
         base = await _responses(client, prompts, 0)
         await client.publish_weights(1, merged_directory)
         whole = await _responses(client, prompts, 1)
@@ -122,22 +121,6 @@ async def _against_peft(scratch: Path, found: Figures) -> None:
         "transformers_gap": await asyncio.to_thread(_transformers_gap, merged_directory, prompts, adapted),
         "transformers_gap_base": await asyncio.to_thread(_transformers_gap, ready.model, prompts, base),
     }
-
-
-@asynccontextmanager
-async def _serving(model: Path, run_dir: Path, *, dtype: str = "") -> AsyncIterator[Client]:
-    """Run a worker and a gateway; yield a client."""
-    await asyncio.to_thread(run_dir.mkdir)
-    async with AsyncExitStack() as parts:
-        worker = await parts.enter_async_context(engine_worker(model, None, run_dir, dtype=dtype))
-        config = GatewayConfig(listen="127.0.0.1:0", workers=(worker,), spool_dir=run_dir / "spool")
-        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        tasks = await parts.enter_async_context(asyncio.TaskGroup())
-        serving = tasks.create_task(live(config, on_serving=address.set_result))
-        client = await parts.enter_async_context(Client(await address))
-        await client.wait_ready(READY_S)
-        yield client
-        serving.cancel()
 
 
 async def _responses(client: Client, prompts: Prompts, version: int) -> list[TokenChunk]:
