@@ -4,8 +4,7 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import ConfigError
 from tlt_common.weights.adapter import Adapter
 from tlt_common.weights.layout import FILE_NAME as FILE
-from tlt_gateway.config import GatewayConfig
-from tlt_gateway.main import live
 from tlt_worker.checkpoints.merged import merged
 
 RANK = 16

@@ -141,9 +141,9 @@ class Inputs:
         bool | None,
         typer.Option(
             "--colocated/--separate",
-            help="Where the RL trainer learns. --separate: on GPUs of its own, as the suite's integrations require, so "
-            "that rollout GPUs train drafters meanwhile. --colocated: on the rollout GPUs; no integration supports "
-            "it. Default: separate.",
+            help="Where the RL trainer learns. --separate: on GPUs of its own, so that rollout GPUs "
+            "train drafters meanwhile. --colocated: on the rollout GPUs, as TltRollouts(colocated=True) does. Default: "
+            "separate.",
         ),
     ] = None
     max_staleness: Annotated[

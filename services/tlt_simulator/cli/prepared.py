@@ -28,7 +28,7 @@ FITTED = (
     "machines, costs, arms and the first drafter are fitted to this journal; keys with which it was recorded, such as "
     "publish.every_tokens, are the defaults unless --set says otherwise"
 )
-COLOCATED = "the RL trainer shares the rollout GPUs: no integration of the suite supports it (docs/trainers.md)"
+COLOCATED = "the RL trainer shares the rollout GPUs: of the integrations, only TRL's does (docs/trainers.md)"
 SHARE_STEPS = 2
 """Steps from which the duration of learning is derived."""
 

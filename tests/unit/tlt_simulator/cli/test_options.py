@@ -123,7 +123,7 @@ def test_the_rl_trainer_has_its_own_gpus_unless_told_otherwise() -> None:
     (found,), (shared,) = prepared(given(learn_s=7.0)), prepared(given(learn_s=7.0, colocated=True))
     assert not found.scenario.trainer.colocated
     assert shared.scenario.trainer.colocated
-    assert any("no integration of the suite supports it" in note for note in shared.notes)
+    assert any("shares the rollout GPUs" in note for note in shared.notes)
 
 
 @pytest.mark.parametrize(
