@@ -54,7 +54,8 @@ class FakeWorker(ReceivingWorker):
         silent: Withholds all reports while set, as a process that hangs does.
         rounds, kv_tokens: What it reports of the cost of rounds, and of its KV cache.
         releasable: Whether it reports that it can release memory; `released`: what is released now; `release_limits`:
-            limits of the calls that released, oldest first; `release_error` is raised instead, while set.
+            limits of the calls that released, oldest first; `release_error` is raised instead, while set. Releases wait
+            for `release_gate`, initially set.
         training: Whether it reports that its device trains.
         decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
         routes: Whether it returns routed experts.
@@ -81,7 +82,8 @@ class FakeWorker(ReceivingWorker):
         self.address = "127.0.0.1:0"
         self.free_tokens = 0
         self.gate, self.commit_gate, self.stage_gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        for gate in (self.gate, self.commit_gate, self.stage_gate):
+        self.release_gate = asyncio.Event()
+        for gate in (self.gate, self.commit_gate, self.stage_gate, self.release_gate):
             gate.set()
         self.prompts: list[Prompt] = []
         self.running: set[RequestId] = set()
@@ -250,6 +252,7 @@ class FakeWorker(ReceivingWorker):
                     yield wire.report_to_pb(report)
 
     async def ReleaseMemory(self, request: wire.pb.ReleaseMemoryRequest, context: Any) -> wire.pb.ReleaseMemoryResponse:
+        await self.release_gate.wait()
         if self.release_error is not None:
             raise self.release_error
         self.released |= set(request.tags) or {"weights", "kv_cache", "cuda_graph"}

@@ -67,13 +67,16 @@ class FleetMemory:
         workers = self._answering()
         # Of a call that renews a release, nothing is undone: the trainer has these devices.
         undo = [(worker, tags) for worker in workers if (tags := sorted(wanted - _released(worker.info)))]
+        is_released = False
         try:
             await self._all(
                 workers, "release", lambda worker: worker.remote.release_memory(sorted(wanted), limit_s=limit_s)
             )
-        except TltError:
-            await asyncio.gather(*(worker.remote.resume_memory(tags) for worker, tags in undo), return_exceptions=True)
-            raise
+            is_released = True
+        finally:
+            if not is_released:  # or the caller has gone, which does not stop a worker that has begun
+                resumed = (worker.remote.resume_memory(tags) for worker, tags in undo)
+                await asyncio.shield(asyncio.gather(*resumed, return_exceptions=True))
         return len(workers)
 
     async def resume(self, tags: Iterable[str]) -> int:

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
+from tests.fakes.eventually import eventually
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, queued
 from tests.integration.gateway.test_several import both
@@ -66,6 +67,15 @@ async def test_if_one_worker_refuses_the_others_resume(start: Start, two: tuple[
         assert not any(fake.released for fake in two)
 
 
+async def test_a_release_whose_caller_goes_is_undone(start: Start, two: tuple[FakeWorker, FakeWorker]) -> None:
+    two[1].release_gate.clear()
+    async with start(*two) as client:
+        calling = asyncio.create_task(client.release())
+        await eventually(lambda: bool(two[0].released))
+        calling.cancel()
+        await eventually(lambda: not two[0].released)
+
+
 async def test_a_renewal_that_one_worker_refuses_takes_nothing_from_the_trainer(
     start: Start, two: tuple[FakeWorker, FakeWorker]
 ) -> None:
@@ -116,9 +126,7 @@ async def test_a_worker_that_restarts_is_released_before_it_may_run_anything(
         await two[1].kill()
         waiting = group.create_task(client.generate([1], THREE))
         async with two[1]:
-            async with asyncio.timeout(10):
-                while two[1].released != ALL:  # noqa: ASYNC110 - behind sockets
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: two[1].released == ALL)
             assert two[1].release_limits == [600, 600]
             assert not waiting.done()
             await client.resume()

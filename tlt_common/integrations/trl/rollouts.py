@@ -135,11 +135,13 @@ class TltRollouts:
 
     def close(self) -> None:
         """Close the connection; resume what is released. Idempotent."""
-        if self._devices is not None:
-            self._devices.close()
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        try:
+            if self._devices is not None:
+                self._devices.close()
+        finally:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
 
     def rollout_func(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
         """
