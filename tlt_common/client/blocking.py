@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from tlt_common.client.adapters import Adapter
 from tlt_common.client.batches import arranged
-from tlt_common.client.device_memory import RELEASE_S
+from tlt_common.client.control import RELEASE_S
 from tlt_common.client.options import ClientOptions
 from tlt_common.client.readiness import known
 from tlt_common.client.rollout import Client
