@@ -38,6 +38,7 @@ from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RunningRequest
 from tlt_gateway.weights.collected_updates import CollectedUpdates
 from tlt_gateway.weights.fanout import WeightsFanout
+from tlt_gateway.weights.named_adapters import NamedAdapters
 from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.weights.two_phases import STRAGGLER_S
 from tlt_gateway.workers.discovery import KnownWorkers, follow_fleet, follow_name
@@ -122,6 +123,7 @@ class Gateway:
             over=unfailing("journal", self._journal.update),
         )
         self.collected = CollectedUpdates(self._pool, self.weights)
+        self.adapters = NamedAdapters(self._pool, self.weights)
 
     async def run(self) -> Never:
         """Run until cancelled; if a component that rollouts depend on fails, all are cancelled."""

@@ -125,6 +125,14 @@ class WorkerServicer(wire.Servicer):
     ) -> wire.pb.DropCollectedResponse:
         return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(await self._worker.receiver.drop()))
 
+    async def ReadAdapter(
+        self, request_iterator: AsyncIterator[wire.pb.ReadAdapterRequest], context: Context
+    ) -> AsyncIterator[wire.pb.ReadAdapterResponse]:
+        source = await transfer.adapter_from_pb(aiter(request_iterator))
+        async with aclosing(self._worker.receiver.adapter(source)) as chunks:
+            async for chunk in chunks:
+                yield wire.with_tensor(wire.pb.ReadAdapterResponse, chunk)
+
     async def ReleaseMemory(
         self, request: wire.pb.ReleaseMemoryRequest, context: Context
     ) -> wire.pb.ReleaseMemoryResponse:

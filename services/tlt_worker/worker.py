@@ -108,7 +108,8 @@ class Worker:
         self.watchers = Watchers(lambda: self.info, self.kept, rounds=lambda: self.rounds.worked)
         self.receiver = Receiver(
             CollectedTensors(spool_dir, config.model, lambda: self.weights.directory),
-            max_bytes=max_bytes,
+            spool_dir=spool_dir,
+            sources=sources,
             on_change=self.watchers.changed,
         )
         self.drafter = ServedDrafter(

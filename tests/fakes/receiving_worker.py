@@ -20,6 +20,7 @@ class ReceivingWorker(wire.Servicer):
         needed: Number of tensors that complete an update.
         groups: Groups joined; `broadcasts`: calls received.
         held: Names of the tensors collected.
+        adapters: Sources of the adapters read: a URI, or a pickle.
     """
 
     needed = 2
@@ -29,6 +30,7 @@ class ReceivingWorker(wire.Servicer):
         self.groups: dict[str, GroupMember] = {}
         self.broadcasts: list[Broadcast] = []
         self.held: list[str] = []
+        self.adapters: list[str | bytes] = []
         self.kept = Kept()
 
     @property
@@ -79,6 +81,14 @@ class ReceivingWorker(wire.Servicer):
         progress, self.held = self._progress, []
         self.watchers.changed()
         return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(progress))
+
+    async def ReadAdapter(
+        self, request_iterator: AsyncIterator[wire.pb.ReadAdapterRequest], context: Any
+    ) -> AsyncIterator[wire.pb.ReadAdapterResponse]:
+        source = await transfer.adapter_from_pb(request_iterator)
+        self.adapters.append(source if isinstance(source, str) else b"".join([piece async for piece in source]))
+        tensor = TensorChunk(name="lora_A", dtype="F32", shape=(1,), offset_bytes=0, data=bytes(4))
+        yield wire.with_tensor(wire.pb.ReadAdapterResponse, tensor)
 
     async def FoldWeights(
         self, request_iterator: AsyncIterator[wire.pb.FoldWeightsRequest], context: Any

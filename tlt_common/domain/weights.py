@@ -19,6 +19,8 @@ parameters in bfloat16."""
 
 ADAPTER_CONFIG = "adapter_config.json"
 """Name of the file that describes an adapter of PEFT, and of the tensor of type U8 that holds it in a stream."""
+NO_ADAPTER = b'{"tlt": "no adapter"}'
+"""Content of that file in a release that is its base alone, with which gateways return to the base."""
 INDICES = ":indices"
 """End of the name of a one-dimensional tensor of type I64."""
 VALUES = ":values"
@@ -91,6 +93,8 @@ class WeightsUpdate:
     """Version that the following tensors change (`INDICES`, `VALUES`); None for whole weights."""
     adapter_base: str | None = None
     """Digest of the whole weights that the tensors, an adapter, are merged into; empty if unknown. None: no adapter."""
+    adapter_name: str = ""
+    """Name by which requests over HTTP may ask for the adapter; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,8 @@ class StageOrder:
     """The release that must be served until the switch, since the weights were derived from it; None for any."""
     adapter_base: ReleaseId | None = None
     """The release that an adapter is merged into, with the digest of its tensors if known; None for whole weights."""
+    adapter_name: str = ""
+    """See `WeightsUpdate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,8 @@ class ServedRelease:
     """URI where the release was published; None if it was streamed."""
     adapter_base: ReleaseId | None = None
     """The release that it is merged into, if it is an adapter. Peers can fetch that one, too."""
+    adapter_name: str = ""
+    """See `WeightsUpdate`."""
 
     @property
     def whole(self) -> ReleaseId:
@@ -161,11 +169,15 @@ def plain_name(name: str) -> str:
     Names with traces of an adapter (`lora_A`, `modules_to_save`) are kept, so that they are refused: it is unknown
     whether the adapter was merged.
     """
-    parts = [part for part in name.split(".") if part not in _WRAPPERS]
-    plain = ".".join(parts)
-    while plain.startswith((_PARALLEL, _PEFT)):
-        if plain.startswith(_PEFT):
-            plain = ".".join(part for part in plain.removeprefix(_PEFT).split(".") if part != _PEFT_LAYER)
-        else:
-            plain = plain.removeprefix(_PARALLEL)
+    plain = unwrapped_name(name)
+    while plain.startswith(_PEFT):
+        plain = unwrapped_name(".".join(part for part in plain.removeprefix(_PEFT).split(".") if part != _PEFT_LAYER))
+    return plain
+
+
+def unwrapped_name(name: str) -> str:
+    """Return a tensor's name without the prefixes of wrappers other than PEFT."""
+    plain = ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+    while plain.startswith(_PARALLEL):
+        plain = plain.removeprefix(_PARALLEL)
     return plain

@@ -19,6 +19,7 @@ from typing import Any
 
 from tlt_common.documents import json_of
 from tlt_common.domain.weights import ADAPTER_CONFIG as CONFIG
+from tlt_common.domain.weights import NO_ADAPTER
 from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import entries_in
 from tlt_common.weights.experts import parts_of, stack_shape
@@ -56,7 +57,7 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 class AdapterConfig:
     """The part of an `adapter_config.json` that determines the merged weights."""
 
-    rank: int
+    rank: int  # 0 in that of `NO_ADAPTER` only
     alpha: float
     rank_pattern: Mapping[str, int] = field(default_factory=dict)
     alpha_pattern: Mapping[str, float] = field(default_factory=dict)
@@ -77,6 +78,8 @@ class AdapterConfig:
         Raises:
             WeightsError: It is not the configuration of an adapter that is merged exactly; the message names the key.
         """
+        if content == NO_ADAPTER:
+            return cls(rank=0, alpha=0)
         try:
             found = json_of(content if isinstance(content, bytes) else content.encode())
         except ValueError as error:
@@ -214,8 +217,8 @@ class _Reading:
             self._sort(name, piece)
 
     def changes(self) -> dict[str, Change]:
-        if not self._factors and not self._wholes:
-            raise WeightsError("the adapter has no tensor", field=CONFIG)
+        if (has := bool(self._factors or self._wholes)) == (self._config.rank == 0):
+            raise WeightsError(f"the adapter has {'tensors' if has else 'no tensor'}", field=CONFIG)
         self._require_tied()
         found: dict[str, Factors] = {}
         for module, parts in self._factors.items():
@@ -357,15 +360,14 @@ def _require_merged(found: Mapping[str, Any]) -> None:
     for key, value in found.items():
         if key in _READ | _OF_TRAINING or value is None or value is False or value in ("", [], {}):
             continue
-        accepted = _NEUTRAL.get(key)
-        if accepted == () or (accepted is not None and value in accepted):
+        if (accepted := _NEUTRAL.get(key)) == () or (accepted is not None and value in accepted):
             continue
         raise _refused(key, value, str(list(accepted)) if accepted else "null: such adapters are not merged exactly")
 
 
 def _refused(key: str, value: object, accepted: str) -> WeightsError:
-    shown = json.dumps(value, default=str)
     where = f"{key} of {CONFIG}" if key else CONFIG
+    shown = json.dumps(value, default=str)
     return WeightsError(f"{where} is {shown[:100]}; accepted: {accepted}", field=f"{CONFIG}:{key}" if key else CONFIG)
 
 

@@ -65,6 +65,27 @@ async def part_and_content(
     return _part_from_pb(first.part) if first.HasField("part") else None, pieces()
 
 
+def adapter_to_pb(source: str | bytes) -> Iterator[pb.ReadAdapterRequest]:
+    """Encode which adapter to read: a URI, or pickled tensors."""
+    if isinstance(source, str):
+        yield pb.ReadAdapterRequest(source=source_to_pb(source))
+        return
+    for begin in range(0, len(source), PIECE_BYTES):
+        yield pb.ReadAdapterRequest(piece=source[begin : begin + PIECE_BYTES])
+
+
+async def adapter_from_pb(messages: AsyncIterator[pb.ReadAdapterRequest]) -> str | AsyncIterator[bytes]:
+    """Decode which adapter to read: a URI, or pieces of pickled tensors."""
+    first = await anext(messages, pb.ReadAdapterRequest())
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first.piece
+        async for message in messages:
+            yield message.piece
+
+    return first.source.uri if first.HasField("source") else pieces()
+
+
 def base_to_pb(base: ReleaseId, uri: str | None) -> pb.FoldWeightsRequest:
     """Encode what changes are of, and where they are; None: they follow."""
     return pb.FoldWeightsRequest(header=pb.FoldWeightsHeader(base=release_to_pb(base), source=source_to_pb(uri)))

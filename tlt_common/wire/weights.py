@@ -9,7 +9,7 @@ from tlt_common._generated.tlt.worker.v1.worker_pb2 import StageWeightsHeader, S
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
-from tlt_common.wire.convert import Codec, Field, Parts, Sent, either, pair
+from tlt_common.wire.convert import Codec, Field, Parts, Sent, Unsent, either, pair
 
 KEY_CHARACTERS = 128
 """Maximum length of an update's idempotency key."""
@@ -60,7 +60,15 @@ def _key(path: str, key: str) -> str:
 
 
 _URI = Parts({"source": lambda header: source_to_pb(header.uri)}, lambda _, header: source_from_pb(header))
-pair(WeightsUpdate, UpdateWeightsHeader, version="policy_version", uri=_URI, key=Field(read=_key), base="base_version")
+pair(
+    WeightsUpdate,
+    UpdateWeightsHeader,
+    version="policy_version",
+    uri=_URI,
+    key=Field(read=_key),
+    base="base_version",
+    adapter_name=Unsent(),  # gRPC calls name no model
+)
 pair(
     StageOrder,
     StageWeightsHeader,

@@ -175,7 +175,12 @@ def _served(_: str, message: pb.WorkerInfo) -> ServedRelease | None:
     if not message.HasField("release"):
         return None
     base = release_from_pb(message.adapter_base) if message.HasField("adapter_base") else None
-    return ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message), adapter_base=base)
+    return ServedRelease(
+        id=release_from_pb(message.release),
+        uri=source_from_pb(message),
+        adapter_base=base,
+        adapter_name=message.adapter_name,
+    )
 
 
 pair(Pause, pb.Pause, left_s=Field(read=taken(lambda left_s: left_s if left_s > 0 else 0.0)))
@@ -190,6 +195,7 @@ info_to_pb, info_from_pb = pair(
             "adapter_base": lambda info: (
                 release_to_pb(base) if info.release and (base := info.release.adapter_base) else None
             ),
+            "adapter_name": lambda info: info.release.adapter_name if info.release else None,
         },
         _served,
     ),

@@ -15,7 +15,7 @@ from tlt_gateway.http.openai import chat_routes, token_routes
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.routes import router as openai_router
 from tlt_gateway.http.openai.turns import Turns
-from tlt_gateway.http.sglang import control_routes, info_routes, tensor_routes
+from tlt_gateway.http.sglang import adapter_routes, control_routes, info_routes, tensor_routes
 from tlt_gateway.http.sglang.routes import router as sglang_router
 from tlt_gateway.http.text.codec import TextCodec
 from tlt_gateway.http.vllm import pause_routes, weight_routes
@@ -31,7 +31,7 @@ def http_app(gateway: Gateway, auth: HttpAuth, codec: TextCodec, *, chat_bytes: 
     answer_errors(api, listed_in="docs/http.md")
     api.add_exception_handler(BodyTooLargeError, _too_large)
     api.include_router(sglang_router(gateway, auth, text))
-    for routes in (control_routes, tensor_routes, info_routes, pause_routes, weight_routes):
+    for routes in (control_routes, tensor_routes, adapter_routes, info_routes, pause_routes, weight_routes):
         api.include_router(routes.router(gateway, auth))
     api.include_router(openai_router(gateway, auth, text))
     api.include_router(chat_routes.router(gateway, auth, text, codec.tools, prompting))

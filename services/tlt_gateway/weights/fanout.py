@@ -120,12 +120,25 @@ class WeightsFanout:
         key = update.key or generated_key()
         if update.version is not None:
             return ReleaseId(version=update.version, key=key)
-        await self._refresh()
+        await self.refresh()
         known = (self._release.id, *self._installing)
         latest = max(release.version for release in known)
         return next(
             (release for release in known if release.key == key), ReleaseId(version=PolicyVersion(latest + 1), key=key)
         )
+
+    @property
+    def adapter_name(self) -> str:
+        """Name of the served adapter; empty if it has none, or whole weights are served."""
+        return self._release.adapter_name
+
+    async def refresh(self) -> None:
+        """Refresh the served release, which may have been published through another gateway."""
+        await self._recovered.wait()
+        await self._pool.refresh(REFRESH_S)
+        for worker in self._pool.workers:
+            if worker.answers and worker.info is not None:
+                self._adopt(worker.info)
 
     async def require_base(self, base: PolicyVersion) -> None:
         """
@@ -134,7 +147,7 @@ class WeightsFanout:
         Raises:
             StaleVersionError: They are based on another version; the message names both.
         """
-        await self._refresh()
+        await self.refresh()
         require_base(base, self._release)
 
     async def admit(self, worker: PooledWorker) -> None:
@@ -149,7 +162,7 @@ class WeightsFanout:
     async def _update(self, release: ReleaseId, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> int:
         if (running := self._installing.get(release)) is not None:
             return await asyncio.shield(running)
-        await self._refresh()
+        await self.refresh()
         if release == self._release.id:
             return self._count(release)
         if release.version < max(1, self._release.id.version):
@@ -169,8 +182,8 @@ class WeightsFanout:
         self._store.require_space(update.size_bytes)
         incoming = await self._store.begin()
         if release.version == self._release.id.version:
-            return await self._compared(release, incoming, tensors, base)
-        return await self._streamed(release, incoming, tensors, adapter_base=base)
+            return await self._compared(release, incoming, tensors, base, update.adapter_name)
+        return await self._streamed(release, incoming, tensors, adapter_base=base, adapter_name=update.adapter_name)
 
     def _adapter_base(self, digest: str) -> ReleaseId:
         """
@@ -187,14 +200,6 @@ class WeightsFanout:
                 field="header.adapter_base",
             )
         return replace(whole, digest=digest or whole.digest)
-
-    async def _refresh(self) -> None:
-        """Refresh the served release, which may have been published through another gateway."""
-        await self._recovered.wait()
-        await self._pool.refresh(REFRESH_S)
-        for worker in self._pool.workers:
-            if worker.answers and worker.info is not None:
-                self._adopt(worker.info)
 
     async def _changed(
         self, release: ReleaseId, version: PolicyVersion, uri: str | None, changes: AsyncIterator[TensorChunk]
@@ -218,14 +223,21 @@ class WeightsFanout:
         return await self._changes.do(lambda: self._install(located))
 
     async def _compared(
-        self, release: ReleaseId, incoming: Spool, tensors: AsyncIterator[TensorChunk], adapter_base: ReleaseId | None
+        self,
+        release: ReleaseId,
+        incoming: Spool,
+        tensors: AsyncIterator[TensorChunk],
+        adapter_base: ReleaseId | None,
+        adapter_name: str,
     ) -> int:
         """Accept an update of the served version under another key if its tensors equal the served ones."""
         try:
             await received(incoming, tensors, is_adapter=adapter_base is not None)
         finally:
             incoming.discard("the version is served already")
-        if (incoming.digest, adapter_base) != (self._release.id.digest, self._release.adapter_base):
+        served = self._release
+        known = (served.id.digest, served.adapter_base, served.adapter_name)
+        if (incoming.digest, adapter_base, adapter_name) != known:
             raise self._not_newer(release)
         return self._count(self._release.id)
 
@@ -237,6 +249,7 @@ class WeightsFanout:
         *,
         base: ReleaseId | None = None,
         adapter_base: ReleaseId | None = None,
+        adapter_name: str = "",
     ) -> int:
         """Receive tensors while passing them on to the workers."""
         arriving = Release(
@@ -246,6 +259,7 @@ class WeightsFanout:
             shared=self._store.shared,
             base=base,
             adapter_base=adapter_base,
+            adapter_name=adapter_name,
         )
         try:
             async with asyncio.TaskGroup() as group:
@@ -312,7 +326,7 @@ class WeightsFanout:
         if served.id > self._release.id and served.id not in self._installing:
             if served.adapter_base is not None and served.adapter_base != self._whole.id:
                 self._serve(Release(id=served.adapter_base))
-            self._serve(Release(id=served.id, uri=served.uri, adapter_base=served.adapter_base))
+            self._serve(Release.of(served))
 
     def _serve(self, release: Release) -> None:
         """Set the fleet's release. Workers at an older one stop accepting requests."""

@@ -26,13 +26,22 @@ class Release:
     """The release that workers must serve when they switch, since the weights were derived from it; None for any."""
     adapter_base: ReleaseId | None = None
     """The whole weights that it is an adapter of, with the digest of their tensors if known; None for whole weights."""
+    adapter_name: str = ""
+    """Name by which requests may ask for that adapter; empty: none."""
     recovered: bool = False
     """Whether the spool was left by an earlier process."""
+
+    @classmethod
+    def of(cls, served: ServedRelease) -> "Release":
+        """Return a release that a worker reports."""
+        return cls(id=served.id, uri=served.uri, adapter_base=served.adapter_base, adapter_name=served.adapter_name)
 
     @property
     def served(self) -> ServedRelease:
         """The release as workers report it."""
-        return ServedRelease(id=self.id, uri=self.source, adapter_base=self.adapter_base)
+        return ServedRelease(
+            id=self.id, uri=self.source, adapter_base=self.adapter_base, adapter_name=self.adapter_name
+        )
 
     @property
     def source(self) -> str | None:
@@ -55,6 +64,7 @@ class Release:
             joining=joining,
             base=self._base(joining=joining),
             adapter_base=self.adapter_base,
+            adapter_name=self.adapter_name,
         )
 
     def direct(self, *, joining: bool = False) -> tuple[StageOrder, AsyncIterator[TensorChunk]] | None:

@@ -118,6 +118,7 @@ class ReleaseStore:
             "digest": release.id.digest,
             "uri": release.uri,
             "adapter_base": None if release.adapter_base is None else asdict(release.adapter_base),
+            "adapter_name": release.adapter_name,
         }
         write_whole(locked.directory / MANIFEST, json.dumps(manifest).encode(), durable=True)
         return replace(release, spool=locked)
@@ -132,6 +133,7 @@ class ReleaseStore:
                 id=_id_of(manifest["policy_version"], manifest),
                 uri=manifest["uri"],
                 adapter_base=_id_of(base["version"], base) if (base := manifest.get("adapter_base")) else None,
+                adapter_name=str(manifest.get("adapter_name", "")),
                 spool=locked,
                 recovered=True,
             )

@@ -52,6 +52,13 @@ class RemoteReceiver:
             async for message in messages:
                 yield wire.tensor_from_pb(message.tensor)
 
+    async def adapter(self, source: str | bytes) -> AsyncGenerator[TensorChunk, None]:
+        """Yield the tensors of an adapter that the worker reads: a directory at a URI, or pickled tensors."""
+        calls = self._stub.ReadAdapter(iter(transfer.adapter_to_pb(source)), timeout=COLLECT_S)
+        async with received(calls) as messages:
+            async for message in messages:
+                yield wire.tensor_from_pb(message.tensor)
+
     async def drop(self) -> Collected:
         """Make the worker delete the collected tensors; return a description of them."""
         with translated():

@@ -32,6 +32,7 @@ class HeldRelease:
         uri: URI where it was published; None if it was streamed.
         base: The release that must be served until the switch; None for any.
         merged_into: The whole weights that it is an adapter of; None for whole weights.
+        adapter_name: Name by which requests may ask for the adapter; empty: none.
         directory: Directory that the engine loads; None until it is staged.
         shared: Directory with the embedding and head that are served then.
         staged: Result of staging; None until it is staged.
@@ -50,11 +51,13 @@ class HeldRelease:
         directory: Path | None = None,
         base: ReleaseId | None = None,
         merged_into: "HeldRelease | None" = None,
+        adapter_name: str = "",
     ) -> None:
         self.id = release
         self.uri = uri
         self.base = base
         self.merged_into = merged_into
+        self.adapter_name = adapter_name
         self.directory = directory
         self.shared = directory
         self.staged: Staged | None = None
@@ -73,7 +76,7 @@ class HeldRelease:
     def served(self) -> ServedRelease:
         """The release as gateways see it."""
         base = None if self.merged_into is None else self.merged_into.id
-        return ServedRelease(id=self.id, uri=self.uri, adapter_base=base)
+        return ServedRelease(id=self.id, uri=self.uri, adapter_base=base, adapter_name=self.adapter_name)
 
     @property
     def whole(self) -> "HeldRelease":

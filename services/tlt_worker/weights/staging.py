@@ -68,6 +68,7 @@ class Staging:
             uri=order.uri,
             base=order.base,
             merged_into=None if order.adapter_base is None else whole,
+            adapter_name=order.adapter_name,
         )
 
     async def receive(self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> None:

@@ -26,6 +26,8 @@ POSTED = (
     "/detokenize", "/announce", "/abort_request", "/pause_generation", "/continue_generation", "/update_weights_from_disk",
     "/update_weights", "/init_weights_update_group", "/destroy_weights_update_group", "/update_weights_from_distributed", "/fetch_weights",
     "/update_weights_from_tensor", "/init_weight_transfer_engine", "/pause", "/resume", "/sleep", "/wake_up", "/pull_weights",
+    "/load_lora_adapter", "/load_lora_adapter_from_tensors", "/unload_lora_adapter", "/v1/load_lora_adapter",
+    "/v1/unload_lora_adapter", "/skyrl/v1/load_lora_adapter",
 )  # fmt: skip
 
 CASES = [

@@ -10,7 +10,9 @@ GENERATE = ("/generate", "/v1/completions", "/v1/chat/completions", "/v1/chat/co
 UPDATE = ("/pause_generation", "/continue_generation", "/update_weights_from_disk", "/update_weights_from_distributed",
           "/update_weights_from_tensor", "/init_weights_update_group", "/destroy_weights_update_group", "/update_weights",
           "/fetch_weights", "/pause", "/resume", "/sleep", "/wake_up", "/reset_prefix_cache", "/flush_cache", "/pull_weights",
-          "/init_broadcaster", "/release_memory_occupation", "/resume_memory_occupation", "/finish_weight_update")  # fmt: skip
+          "/init_broadcaster", "/release_memory_occupation", "/resume_memory_occupation", "/finish_weight_update",
+          "/load_lora_adapter", "/load_lora_adapter_from_tensors", "/unload_lora_adapter", "/v1/load_lora_adapter",
+          "/v1/unload_lora_adapter", "/skyrl/v1/load_lora_adapter")  # fmt: skip
 READ = (
     "/v1/models",
     "/server_info",

@@ -4,7 +4,8 @@ from tests.hostile.case import Case
 
 GOOD = {"input_ids": [4], "sampling_params": {"max_new_tokens": 2}}
 PATHS = ("/generate", "/announce", "/v1/completions", "/v1/chat/completions", "/abort_request", "/pause_generation", "/update_weights_from_disk",
-         "/update_weights", "/init_weights_update_group", "/pause", "/resume", "/flush_cache", "/release_memory_occupation", "/finish_session")  # fmt: skip
+         "/update_weights", "/init_weights_update_group", "/pause", "/resume", "/flush_cache", "/release_memory_occupation", "/finish_session",
+         "/load_lora_adapter", "/v1/load_lora_adapter")  # fmt: skip
 MOZILLA = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 

@@ -62,6 +62,7 @@ class ChatRequest(ConversationBody, SamplingBody):
     request_id: str = ""
     cache_salt: str | None = None
     rid: str | None = None
+    lora_path: str | list[str | None] | None = None
 
     def params(self) -> SamplingParams:
         """

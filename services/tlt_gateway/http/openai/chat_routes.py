@@ -15,9 +15,9 @@ from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body, renamed
 from tlt_gateway.http.events import EventResponse
 from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
+from tlt_gateway.http.models import require_model
 from tlt_gateway.http.openai.chat import ChatCall
 from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, ID_NAMES, ChatRequest
-from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
 from tlt_gateway.http.text.text import Text, require_short
@@ -36,7 +36,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
     async def chat(request: Request) -> Response:
         name = auth.permit(request, "Generate")
         body = await body_of(request, ChatRequest, max_bytes=auth.max_bytes)
-        require_model(gateway, body.model)
+        await require_model(gateway, body.model, body.lora_path)
         names, generation = (CHAT_NAMES, of_messages) if body.input_ids is None else (ID_NAMES, of_ids)
         generation.require_fit(1, body.n)
         try:
@@ -64,7 +64,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
     async def render(request: Request) -> Response:
         name = auth.permit(request, "Generate")
         body = await body_of(request, ChatRequest, max_bytes=auth.max_bytes)
-        require_model(gateway, body.model)
+        await require_model(gateway, body.model, body.lora_path)
         require_short(body.texts, field="messages", context_length=gateway.info.context_length)
         ids = await prompting.prompt_ids(body, owner=name, session=session_of(request), given=body.input_ids)
         found = {

@@ -136,6 +136,7 @@ class CompletionRequest(SamplingBody):
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
+    lora_path: str | list[str | None] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -182,7 +183,7 @@ class TokenSampling(SamplingBody):
     """`sampling_params` of /inference/v1/generate."""
 
     path: ClassVar[str] = "sampling_params."
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**SAMPLED, "output_kind": (None, 2)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**SAMPLED, "lora_path": (None,), "output_kind": (None, 2)}
 
     logprobs: int | None = None
     routed_experts_prompt_start: int | None = None

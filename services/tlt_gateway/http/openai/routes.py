@@ -16,8 +16,8 @@ from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body, renamed
 from tlt_gateway.http.events import EventResponse
 from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
+from tlt_gateway.http.models import require_model
 from tlt_gateway.http.openai import answers
-from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, CompletionRequest, TokenGenerate
 from tlt_gateway.http.session import session_of
 from tlt_gateway.http.text.text import Text, require_short
@@ -34,7 +34,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     async def complete(request: Request) -> Response:
         name = auth.permit(request, "Generate")
         body = await body_of(request, CompletionRequest, max_bytes=auth.max_bytes)
-        require_model(gateway, body.model)
+        await require_model(gateway, body.model, body.lora_path)
         _require_sampled(body.logprobs, "logprobs")
         completions.require_fit(body.count, body.n)
         require_short(body.texts, field="prompt", context_length=gateway.info.context_length)
@@ -62,7 +62,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     async def generate(request: Request) -> JSONResponse:
         name = auth.permit(request, "Generate")
         body = await body_of(request, TokenGenerate, max_bytes=auth.max_bytes)
-        require_model(gateway, body.model)
+        await require_model(gateway, body.model)
         _require_sampled(body.sampling_params.logprobs, "sampling_params.logprobs")
         generation.require_fit(1, body.sampling_params.n)
         try:
@@ -89,7 +89,9 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
             "parent": None,
             "max_model_len": info.context_length,
         }
-        return {"object": "list", "data": [model] if info.model else []}
+        adapter = gateway.adapters.name
+        adapters: list[JsonValue] = [{**model, "id": adapter, "root": adapter, "parent": info.model}] if adapter else []
+        return {"object": "list", "data": [model, *adapters] if info.model else []}
 
     return api
 

@@ -7,8 +7,8 @@ from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.answers import answered
 from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of
+from tlt_gateway.http.models import require_model
 from tlt_gateway.http.openai.chat_requests import Detokenize, Tokenize
-from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
 from tlt_gateway.http.text.text import Text, require_short
@@ -23,7 +23,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, prompting: Prompting) -
     async def tokenize(request: Request) -> Response:
         name = auth.permit(request, "Generate")
         body = await body_of(request, Tokenize, max_bytes=auth.max_bytes)
-        require_model(gateway, body.model)
+        await require_model(gateway, body.model)
         require_short(
             [*body.texts, body.prompt or ""],
             field="messages" if body.prompt is None else "prompt",
@@ -43,7 +43,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, prompting: Prompting) -
     async def detokenize(request: Request) -> dict[str, JsonValue]:
         auth.permit(request, "Generate")
         body = await body_of(request, Detokenize, max_bytes=auth.max_bytes)
-        require_model(gateway, body.model)
+        await require_model(gateway, body.model)
         await text.pieces(body.tokens, field="tokens")
         said = await text.shown(body.tokens, skip_special_tokens=body.skip_special_tokens)
         return {"prompt": said, "text": said}  # vLLM's name and SGLang's

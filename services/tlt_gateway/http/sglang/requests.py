@@ -91,7 +91,7 @@ _OFF = (
 )  # fmt: skip
 _NONE = (
     "input_embeds", "mm_hashes", "mm_content_hashes", "video_config",
-    "watermark", "sampling_logprobs_mode", "modalities", "session_params", "lora_path", "lora_id", "token_ids_logprob",
+    "watermark", "sampling_logprobs_mode", "modalities", "session_params", "lora_id", "token_ids_logprob",
     "custom_logit_processor", "positional_embed_overrides", "bootstrap_host", "bootstrap_port", "bootstrap_room",
     "bootstrap_pair_key", "decode_tp_size", "routed_dp_rank", "data_parallel_rank", "disagg_prefill_dp_rank",
     "max_thinking_tokens", "priority", "session_id", "conversation_id", "routing_key",
@@ -100,6 +100,10 @@ _NONE = (
     "mm_processor_kwargs", "multi_item_delimiter_indices", "need_wait_for_mm_inputs", "num_items_assigned",
     "received_time", "token_indices_to_pool",
 )  # fmt: skip
+
+
+_LISTS = ("rid", "cache_salt", "extra_key", "lora_path", "sampling_params", "return_logprob", "logprob_start_len")
+"""Fields that may have one value per prompt."""
 
 
 class GenerateBody(Body):
@@ -117,6 +121,7 @@ class GenerateBody(Body):
     rid: str | list[str] | None = None
     cache_salt: str | list[str] | None = None
     extra_key: str | list[str] | None = None
+    lora_path: str | list[str | None] | None = None
     text: str | list[str] | None = None
     input_ids: list[int] | list[list[int]] | None = None
     sampling_params: SglangSampling | list[SglangSampling] | None = None
@@ -163,7 +168,7 @@ class GenerateBody(Body):
                 "return_text_in_logprobs is True, and the gateway has no tokenizer (http.tokenizer); accepted: False",
                 field="return_text_in_logprobs",
             )
-        for name in ("rid", "cache_salt", "extra_key", "sampling_params", "return_logprob", "logprob_start_len"):
+        for name in _LISTS:
             value = getattr(self, name)
             if isinstance(value, list) and len(value) != len(ids):
                 raise InvalidRequestError(

@@ -20,6 +20,7 @@ from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, renamed, strings_of
 from tlt_gateway.http.events import EventResponse
 from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
+from tlt_gateway.http.models import require_model
 from tlt_gateway.http.session import session_of
 from tlt_gateway.http.sglang.answers import Answers
 from tlt_gateway.http.sglang.control import Abort
@@ -35,6 +36,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     async def received(request: Request) -> tuple[GenerateBody, HttpGeneration, Mapping[str, str]]:
         """Read a request's body and check everything that can be checked before its text is tokenized."""
         body = await body_of(request, GenerateBody, max_bytes=auth.max_bytes)
+        await require_model(gateway, None, body.lora_path)
         generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
         generation.require_fit(body.count, body.sampling(0).n)
         require_short(strings_of(body.text), field="text", context_length=gateway.info.context_length)

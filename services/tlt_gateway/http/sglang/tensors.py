@@ -136,19 +136,7 @@ class UpdateFromTensor(Body):
         Raises:
             InvalidRequestError: There is no entry, they differ, or one is not base64.
         """
-        _is_flat(self.load_format)
-        if len(set(self.serialized_named_tensors)) != 1:
-            raise InvalidRequestError(
-                f"serialized_named_tensors has {len(self.serialized_named_tensors)} entries; accepted: one, or equal "
-                "ones",
-                field="serialized_named_tensors",
-            )
-        try:
-            return base64.b64decode(self.serialized_named_tensors[0], validate=True)
-        except ValueError as error:  # binascii's, or that of a text that is not ASCII
-            raise InvalidRequestError(
-                f"serialized_named_tensors is not base64: {error}", field="serialized_named_tensors"
-            ) from None
+        return pickled_in("serialized_named_tensors", self.serialized_named_tensors, self.load_format)
 
 
 class EndUpdate(Nothing):
@@ -179,6 +167,22 @@ class EndUpdate(Nothing):
             )
         require_range("parts", self.parts, low=1, high=MAX_PARTS)
         return ChangesPart(base=base, number=self.parts)
+
+
+def pickled_in(field: str, entries: list[str], load_format: str | None) -> bytes:
+    """
+    Return the pickled tensors of a field with one entry per rank of an engine.
+
+    Raises:
+        InvalidRequestError: There is no entry, they differ, or one is not base64.
+    """
+    _is_flat(load_format)
+    if len(set(entries)) != 1:
+        raise InvalidRequestError(f"{field} has {len(entries)} entries; accepted: one, or equal ones", field=field)
+    try:
+        return base64.b64decode(entries[0], validate=True)
+    except ValueError as error:  # binascii's, or that of a text that is not ASCII
+        raise InvalidRequestError(f"{field} is not base64: {error}", field=field) from None
 
 
 def _is_flat(load_format: str | None) -> bool:

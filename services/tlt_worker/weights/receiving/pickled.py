@@ -32,7 +32,9 @@ from torch import Tensor, UntypedStorage
 from tlt_common.domain.transfer import DTYPE_BYTES
 from tlt_common.errors import WeightsError
 
-_ACCEPTED = "accepted: [(name, tensor), ...] of CPU tensors, pickled with their content (pickle.dumps)"
+_ACCEPTED = (
+    "accepted: [(name, tensor), ...] or {name: tensor} of CPU tensors, pickled with their content (pickle.dumps)"
+)
 _MALFORMED = (
     pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, ArithmeticError,
     MemoryError,
@@ -103,14 +105,16 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def read_tensors(content: bytes) -> dict[str, Tensor]:
     """
-    Read a list of names and tensors, or an SGLang bucket: `{"flattened_tensor": bytes, "metadata": [...]}`.
+    Read names and tensors, in a list or dict, or an SGLang bucket: `{"flattened_tensor": bytes, "metadata": [...]}`.
 
     Raises:
         WeightsError: As for `write_tensors`.
     """
     try:
         found = _Unpickler(io.BytesIO(content)).load()
-        pairs = _unpacked(found) if isinstance(found, dict) else list(found)
+        if isinstance(found, dict):
+            found = _unpacked(found) if "flattened_tensor" in found else found.items()
+        pairs = list(found)
         tensors = {str(name): tensor for name, tensor in pairs}
     except WeightsError:
         raise

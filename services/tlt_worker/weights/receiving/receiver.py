@@ -1,7 +1,7 @@
 """The process groups that this worker has joined, and the tensors collected from them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,9 +15,13 @@ from tlt_common.errors import (
     WeightsUnreadableError,
 )
 from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.adapter import adapter_entries
+from tlt_common.weights.checkpoint import entries_in, pieces_of
+from tlt_common.weights.locked_directory import LockedDirectory
 from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.group import TrainerGroup
 from tlt_worker.weights.receiving.pickle_reader import PickleReader
+from tlt_worker.weights.source import WeightSources
 
 log = get_logger(__name__)
 
@@ -31,7 +35,9 @@ class Receiver:
     Receives the tensors of one update in several calls, possibly from several groups, one call at a time.
 
     Args:
-        max_bytes: Maximum size of one call's tensors.
+        collection: Keeps the tensors until the update is complete.
+        spool_dir: Directory for adapters while they are read.
+        sources: Accepted sources of adapters, and the maximum size of one call's tensors.
         on_change: Called when `active` may have changed.
     """
 
@@ -39,11 +45,14 @@ class Receiver:
         self,
         collection: CollectedTensors,
         *,
-        max_bytes: int,
+        spool_dir: Path,
+        sources: WeightSources,
         on_change: Callable[[], None],
     ) -> None:
         self._collection = collection
-        self._max_bytes = max_bytes
+        self._spool_dir = spool_dir
+        self._sources = sources
+        self._max_bytes = sources.max_bytes
         self._on_change = on_change
         self._groups: dict[str, TrainerGroup] = {}
         self._joining: dict[str, TrainerGroup] = {}
@@ -144,16 +153,12 @@ class Receiver:
         """
         async with self._turn:
             file = await asyncio.to_thread(self._collection.next_file, part)
-            content = file.with_suffix(".pickle")
             try:
-                await self._store(pieces, content)
-                await self._reader.write_tensors(content, file)
+                await self._unpickle(pieces, file)
             except BaseException:
                 self._collection.drop()
                 self._on_change()
                 raise
-            finally:
-                await asyncio.to_thread(content.unlink, missing_ok=True)
             return await self._add(file, part)
 
     async def collected(self, following: ChangesPart | None) -> AsyncIterator[TensorChunk]:
@@ -166,6 +171,36 @@ class Receiver:
         chunks = self._collection.chunks(following)
         while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
             yield chunk
+
+    async def adapter(self, source: str | AsyncIterator[bytes]) -> AsyncGenerator[TensorChunk, None]:
+        """
+        Yield the tensors of an adapter, in pieces: of a directory, with its configuration, or pickled. Nothing is kept,
+        since trainers delete or overwrite the directory after the call.
+
+        Raises:
+            WeightsError: The source is not accepted, has no adapter, or contains other objects than tensors.
+            WeightsUnreadableError: This worker cannot read or store it.
+        """
+        try:
+            locked = await asyncio.to_thread(LockedDirectory.create, self._spool_dir)
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot store an adapter in {self._spool_dir}: {error}") from error
+        try:
+            if isinstance(source, str):
+                directory = await asyncio.to_thread(self._sources.located, source, locked.directory / "copy")
+                found = adapter_entries
+            else:
+                directory, found = locked.directory, entries_in
+                async with self._turn:
+                    await self._unpickle(source, directory / "adapter.safetensors")
+            entries = await asyncio.to_thread(found, directory)
+            chunks = (part.read() for entry in entries for part in pieces_of(entry))
+            while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+                yield chunk
+        except OSError as error:
+            raise WeightsUnreadableError(f"the adapter cannot be read: {error}") from error
+        finally:
+            await asyncio.to_thread(locked.remove)
 
     async def drop(self) -> Collected:
         """Delete the collected tensors; return a description of them."""
@@ -180,6 +215,15 @@ class Receiver:
         self._groups, self._joining = {}, {}
         await asyncio.gather(self._reader.close(), *(group.leave() for group in groups))
         self._collection.drop()
+
+    async def _unpickle(self, pieces: AsyncIterator[bytes], file: Path) -> None:
+        """Write pickled tensors to a safetensors file."""
+        content = file.with_suffix(".pickle")
+        try:
+            await self._store(pieces, content)
+            await self._reader.write_tensors(content, file)
+        finally:
+            await asyncio.to_thread(content.unlink, missing_ok=True)
 
     async def _store(self, pieces: AsyncIterator[bytes], content: Path) -> None:
         size = 0
