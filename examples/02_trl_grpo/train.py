@@ -28,6 +28,7 @@ def train(
     steps: int,
     algorithm: str,
     learning_rate: float,
+    lora: bool = False,
     colocated: bool = False,
 ) -> list[dict[str, float]]:
     """Train for some steps; return what TRL logged about each."""
@@ -41,6 +42,10 @@ def train(
             lr_scheduler_type="constant", disable_tqdm=True,
         )  # fmt: skip
         options: dict[str, Any] = {"rollout_func": rollouts} if algorithm == "grpo" else {}
+        if lora:  # only the adapter is published; workers merge it into the model that they serve
+            from peft import LoraConfig
+
+            options["peft_config"] = LoraConfig(target_modules="all-linear", r=8, lora_alpha=32)
         trainer: Any = trainer_of(
             model=model,
             reward_funcs=[distinct],
@@ -66,11 +71,12 @@ if __name__ == "__main__":
     parser.add_argument(
         "--colocated", action="store_true", help="Learn on the workers' devices, which need engine.releasable."
     )
+    parser.add_argument("--lora", action="store_true", help="Train an adapter (LoRA) instead of all weights.")
     options = parser.parse_args()
     text = ["3 7 11 = 32", "2 5 9 = 43", "4 6 8 = 20", "1 3 9 = 28"]
     log = train(
         options.endpoint, str(options.model), text, steps=options.steps, algorithm=options.algorithm,
-        learning_rate=options.learning_rate, colocated=options.colocated,
+        learning_rate=options.learning_rate, lora=options.lora, colocated=options.colocated,
     )  # fmt: skip
     half = len(log) // 2
     first, last = (sum(entry["reward"] for entry in part) / half for part in (log[:half], log[-half:]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tlt_common.client.tensors import size_of, stream
-from tlt_common.domain.weights import ADAPTER_CONFIG, TensorChunk
+from tlt_common.domain.weights import ADAPTER_CONFIG, TensorChunk, unwrapped_name
 from tlt_common.errors import InvalidRequestError, WeightsError
 from tlt_common.weights.adapter import MAX_CONFIG_BYTES, AdapterConfig, adapter_entries
 from tlt_common.weights.checkpoint import pieces, pieces_in, pieces_of
@@ -61,7 +61,8 @@ def prepared(adapter: Adapter, base: str | PathLike[str] | None) -> PreparedAdap
     elif isinstance(adapter, tuple) and len(adapter) == 2 and isinstance(adapter[1], Mapping):
         config, tensors = _config_of(adapter[0]), dict(adapter[1])
     elif hasattr(adapter, "peft_config"):
-        config, tensors = _of_model(adapter)
+        settings, tensors = adapter_of(adapter)
+        config = _config_of(settings)
     else:
         raise InvalidRequestError(
             f"adapter is a {type(adapter).__name__}; accepted: a directory that PEFT saved, a PEFT model, or a pair "
@@ -101,7 +102,17 @@ def _of_directory(directory: Path) -> tuple[bytes, tuple[Piece, ...]]:
     return config, tuple(found.values())
 
 
-def _of_model(model: Any) -> tuple[bytes, Mapping[str, Any]]:
+def adapter_of(model: Any, state_dict: Mapping[str, Any] | None = None) -> tuple[Any, Mapping[str, Any]]:
+    """
+    Return the configuration and the tensors of the active adapter of a PEFT model.
+
+    Args:
+        model: The model.
+        state_dict: All its tensors, with names that may have wrappers' prefixes; None reads them from the model.
+
+    Raises:
+        InvalidRequestError: Several adapters are active, or none.
+    """
     names = getattr(model, "active_adapters", None) or list(model.peft_config)
     names = names() if callable(names) else names
     if len(names) != 1:
@@ -110,7 +121,9 @@ def _of_model(model: Any) -> tuple[bytes, Mapping[str, Any]]:
             field="adapter",
         )
     peft = sys.modules["peft"]  # the model is one of its own
-    return _config_of(model.peft_config[names[0]]), peft.get_peft_model_state_dict(model, adapter_name=names[0])
+    state = None if state_dict is None else {unwrapped_name(name): tensor for name, tensor in state_dict.items()}
+    tensors = peft.get_peft_model_state_dict(model, state_dict=state, adapter_name=names[0])
+    return model.peft_config[names[0]], tensors
 
 
 def _config_of(config: Any) -> bytes:

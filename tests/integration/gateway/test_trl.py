@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -6,8 +7,11 @@ from typing import Any, cast
 import pytest
 import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.rloo_config import RLOOConfig
+from trl.trainer.rloo_trainer import RLOOTrainer
 
 from tests.integration.gateway.small_policy import VOCAB, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
@@ -37,13 +41,13 @@ def model() -> Any:
     return small_model()
 
 
-def config(directory: Path, **changes: Any) -> Any:
+def config(directory: Path, kind: Any = GRPOConfig, **changes: Any) -> Any:
     settings: dict[str, Any] = {
         "output_dir": str(directory), "per_device_train_batch_size": 4, "num_generations": 2, "max_steps": 2,
         "max_completion_length": 6, "learning_rate": 0.1, "use_cpu": True, "bf16": False, "report_to": [],
         "save_strategy": "no", "disable_tqdm": True, "logging_steps": 1, "gradient_checkpointing": False,
     }  # fmt: skip
-    return GRPOConfig(**settings | changes)
+    return kind(**settings | changes)
 
 
 class Rewards:
@@ -205,10 +209,58 @@ def test_a_second_publisher_is_found_out(served: Endpoint, model: Any, tokenizer
         rollouts.close()
 
 
-def test_adapters_are_refused_by_name(served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    rollouts = TltRollouts(served.address)
-    trainer = trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path))
-    model.peft_config = {}
-    with pytest.raises(InvalidRequestError, match="PEFT adapters"):
-        trainer.train()
+def base_of(model: Any, directory: Path) -> Path:
+    model.save_pretrained(directory)
+    return directory
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "rloo"])
+def test_of_a_model_with_an_adapter_only_that_is_published(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path, algorithm: str
+) -> None:
+    base = base_of(model, tmp_path / "base")
+    taken: list[Rollout] = []
+    rollouts = TltRollouts(served.address, on_rollout=taken.append)
+    data = Dataset.from_dict({"prompt": ["w3 w10", "w5 w20", "w7", "w9 w30"], "column": [1, 2, 3, 4]})
+    options: dict[str, Any] = {
+        "model": str(base), "reward_funcs": [cast(Any, Rewards())], "train_dataset": data,
+        "processing_class": tokenizer, "peft_config": LoraConfig(target_modules=["q_proj"], r=2, lora_alpha=4),
+    }  # fmt: skip
+    trainer: Any
+    if algorithm == "grpo":
+        trainer = GRPOTrainer(args=config(tmp_path), rollout_func=rollouts, **options)
+    else:
+        trainer = RLOOTrainer(args=config(tmp_path, kind=RLOOConfig), **options)
+        rollouts.attach(trainer)
+    trainer.train()
     rollouts.close()
+    assert [rollout.policy_version for rollout in taken] == [1, 2]
+    names = {name for name in trainer.model.state_dict() if ".lora_" in name}
+    for fake in served.workers:
+        assert fake.updates == [1, 2]
+        sent = json.loads(fake.weights.pop("adapter_config.json"))
+        assert (sent["r"], sent["lora_alpha"], sent["base_model_name_or_path"]) == (2, 4, str(base))
+        assert fake.weights.keys() == {name.replace(".default", "") for name in names}
+        assert any(any(data) for name, data in fake.weights.items() if "lora_B" in name), "it was trained"
+
+
+def test_the_base_of_an_adapter_may_be_given(served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    base, exported = base_of(model, tmp_path / "base"), list[int]()
+
+    def halved(state: Any) -> Any:
+        exported.append(len(state))
+        return {name: tensor.bfloat16() for name, tensor in state.items()}
+
+    adapted = get_peft_model(model, LoraConfig(target_modules=["q_proj"], r=2))
+    for said, field in ((None, "base"), (tmp_path / "none", "base"), (base, "")):
+        rollouts = TltRollouts(served.address, export=halved, adapter_base=said)
+        trainer = trainer_of(adapted, tokenizer, Rewards(), rollouts, config(tmp_path, max_steps=1))
+        if field:
+            with pytest.raises(InvalidRequestError) as refused:
+                trainer.train()
+            assert refused.value.field == field
+        else:
+            trainer.train()
+        rollouts.close()
+    assert exported == [4, 4, 4]
+    assert served.workers[0].updates == [1]

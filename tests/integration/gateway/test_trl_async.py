@@ -2,12 +2,15 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 
-from tests.integration.gateway.small_policy import VOCAB, word_tokenizer
+from tests.integration.gateway.small_policy import VOCAB, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
@@ -72,6 +75,40 @@ def test_samples_are_scored_by_group_and_name_the_version_of_their_tokens(served
     assert {(sample.model_version, sample.group_id) for sample in group} == {(1, 0)}
     assert [sample.group_id for sample in later] == sorted(sample.group_id for sample in later)
     assert rollouts.metrics_queue.get_nowait()["rollout/duration_s"] > 0
+
+
+class Sharded(torch.Tensor):
+    """A tensor as FSDP2 has it."""
+
+    def full_tensor(self) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def test_of_an_attached_trainer_only_the_adapter_is_published(
+    served: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_model().save_pretrained(tmp_path)
+    model = get_peft_model(small_model(), LoraConfig(target_modules=["q_proj"], r=2))
+    trainer = SimpleNamespace(model=model, accelerator=SimpleNamespace(unwrap_model=lambda model: model))
+    rollouts = rollouts_of(served, adapter_base=tmp_path)
+    rollouts.attach(trainer)
+    rollouts.init_weight_transfer()
+    gathered = iter(list(weights(1)))
+    rollouts.send_weights(gathered)
+    assert not list(gathered), "all ranks gather what TRL merged"
+    (fake, *_) = served.workers
+    assert len(fake.weights) == 5
+    assert all(name == "adapter_config.json" or ".lora_" in name for name in fake.weights)
+    state = {name: tensor.as_subclass(Sharded) for name, tensor in model.state_dict().items()}
+    with monkeypatch.context() as changed:
+        changed.setattr(model, "state_dict", lambda: state)
+        with pytest.raises(InvalidRequestError, match="is sharded"):
+            rollouts.send_weights(weights(2))
+    trainer.model = small_model()
+    rollouts.send_weights(weights(2))
+    rollouts.destroy()
+    assert fake.updates == [1, 2]
+    assert fake.weights.keys() == {"w"}
 
 
 def test_generation_waits_for_a_trainer_that_is_slow(served: Endpoint) -> None:

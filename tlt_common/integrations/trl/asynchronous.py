@@ -17,12 +17,15 @@ import asyncio
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from inspect import signature
+from os import PathLike
 from typing import Any, Unpack
 
 from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams
+from tlt_common.client.adapters import adapter_of
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl.chat import ChatTokenizer, Tool
 from tlt_common.integrations.trl.environments import Environments, Factory
@@ -60,6 +63,7 @@ class TltAsyncRollouts:
         chat_template_kwargs: Mapping[str, Any] | None = None,
         groups_in_flight: int = 4,
         max_buffered: int = 64,
+        adapter_base: str | PathLike[str] | None = None,
         wait_s: float = 300.0,
         **options: Unpack[ClientOptions],
     ) -> None:
@@ -84,6 +88,8 @@ class TltAsyncRollouts:
             chat_template_kwargs: Further arguments of the chat template.
             groups_in_flight: Number of prompts generated concurrently.
             max_buffered: Maximum number of samples that wait for the trainer. At the maximum, generation pauses.
+            adapter_base: The weights that the adapter of an attached trainer was trained on, as `base` of
+                `Client.publish_adapter`. None: its base_model_name_or_path.
             wait_s: Seconds to wait for the gateway and the first worker.
             options: Those of `Client`. The token needs the scopes generate and update_weights.
 
@@ -117,6 +123,8 @@ class TltAsyncRollouts:
         self.rollout_buffer: queue.Queue[Any] = queue.Queue(max_buffered)
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue(4096)
         self._client: BlockingClient | None = None
+        self._trainer: Any = None
+        self._adapter_base = adapter_base
         self._published = 0
         self._offset = 0
         self._thread: threading.Thread | None = None
@@ -145,14 +153,40 @@ class TltAsyncRollouts:
         Publish the weights; returns once all workers use them.
 
         Raises:
+            InvalidRequestError: The adapter of an attached trainer is sharded, or its base is unknown.
             StaleVersionError: Another trainer publishes weights to the same fleet.
             WeightsError: The weights do not fit the model.
         """
         if self._client is None:
             raise UnavailableError("weights are sent before init_weight_transfer")
-        state = {name: tensor.detach() for name, tensor in iterator}
-        self._client.publish_weights(self._published + 1, state)
+        if (adapter := self._adapter()) is None:
+            state = {name: tensor.detach() for name, tensor in iterator}
+            self._client.publish_weights(self._published + 1, state)
+        else:
+            deque(iterator, maxlen=0)  # of merged tensors: all ranks gather them together
+            self._client.publish_adapter(self._published + 1, adapter, base=self._adapter_base)
         self._published += 1
+
+    def attach(self, trainer: Any) -> None:
+        """
+        Publish only the adapter if this trainer's model is a PEFT model. Otherwise TRL merges it, and all weights are
+        sent. Call it before training.
+        """
+        self._trainer = trainer
+
+    def _adapter(self) -> tuple[Any, Mapping[str, Any]] | None:
+        if self._trainer is None:
+            return None
+        model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        if not hasattr(model, "peft_config"):
+            return None
+        config, tensors = adapter_of(model)
+        if name := next((name for name, tensor in tensors.items() if hasattr(tensor, "full_tensor")), None):
+            raise InvalidRequestError(
+                f"tensor {name} of the adapter is sharded (FSDP2); accepted: without attach, so that TRL merges it",
+                field="trainer",
+            )
+        return config, {name: tensor.detach() for name, tensor in tensors.items()}
 
     def destroy(self) -> None:
         """Close the connection for weights. Idempotent."""

@@ -27,6 +27,7 @@ from os import PathLike
 from typing import Any, Protocol, TypeAlias, Unpack
 
 from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams, TokenChunk
+from tlt_common.client.adapters import adapter_of
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
 from tlt_common.integrations.trl.colocation import SharedDevices
 from tlt_common.integrations.trl.generation import TrainerGeneration
@@ -69,7 +70,8 @@ class Rollout:
 
 class TltRollouts:
     """
-    The `rollout_func` of one trainer. Publishes the trainer's weights whenever its step has changed.
+    The `rollout_func` of one trainer. Publishes the trainer's weights whenever its step has changed; of a PEFT model,
+    the active adapter only.
 
     The policy version of step s is s + 1, since version 0 is what the engines started with. If the gateway already
     serves a higher version, numbering continues from there.
@@ -80,6 +82,7 @@ class TltRollouts:
         endpoint: str | Sequence[str],
         *,
         export: Export = dict,
+        adapter_base: str | PathLike[str] | None = None,
         answer: BatchCall = BlockingClient.batch,
         on_rollout: Callable[[Rollout], None] | None = None,
         seed: int | None = None,
@@ -93,7 +96,10 @@ class TltRollouts:
         Args:
             endpoint: host:port of the gateway, or several of gateways that are replicas.
             export: Converts the trainer's state dict for publication: to another state dict, for example with the
-                engines' names, or to a directory of safetensors that workers can read.
+                engines' names, or to a directory of safetensors that workers can read. Of a PEFT model, it gets the
+                adapter's tensors, and may return a directory that PEFT saved.
+            adapter_base: The weights that the adapter of a PEFT model was trained on, as `base` of
+                `Client.publish_adapter`. None: its base_model_name_or_path.
             answer: Called with client, prompts, samples per prompt, sampling parameters and the keyword policy_version,
                 for tools and environments with session_ids, too; returns the responses by prompt and sample. Use
                 `partial(BlockingClient.batch, on_progress=...)` to show progress.
@@ -110,6 +116,7 @@ class TltRollouts:
         signature(Client).bind(endpoint, **options)  # now, and not at the first rollout
         self._connect = partial(BlockingClient, endpoint, **options)
         self._export = export
+        self._adapter_base = adapter_base
         self._answer = answer
         self._on_rollout = on_rollout
         self._seed = seed
@@ -259,10 +266,19 @@ class TltRollouts:
                 trainer.model_wrapped
             )  # gathers shards, so call it on all processes
             if trainer.accelerator.is_main_process:
-                self.client.publish_weights(step + self._offset, self._export(_of_policy(state_dict, trainer.model)))
+                self._send(step + self._offset, state_dict, trainer.model)
             self._offset = _from_main_process(self._offset)  # after the weights are published
             self._published_step = step
         return step + self._offset
+
+    def _send(self, version: int, state_dict: StateDict, model: Any) -> None:
+        if not hasattr(model, "peft_config"):
+            self.client.publish_weights(version, self._export(state_dict))
+            return
+        config, tensors = adapter_of(model, state_dict)
+        exported = self._export(tensors)
+        adapter = exported if isinstance(exported, str | PathLike) else (config, exported)
+        self.client.publish_adapter(version, adapter, base=self._adapter_base)
 
 
 def _from_main_process(value: int) -> int:
@@ -271,9 +287,3 @@ def _from_main_process(value: int) -> int:
 
     found: int = broadcast_object_list([value])[0]
     return found
-
-
-def _of_policy(state_dict: StateDict, model: Any) -> StateDict:
-    if hasattr(model, "peft_config"):  # its weights have names unknown to the engines
-        raise InvalidRequestError("the model has PEFT adapters; merge them first", field="model")
-    return state_dict

@@ -36,5 +36,7 @@ def _refused(rollout: Any, model: Any) -> Iterator[tuple[str, str, str]]:
         )
     if rollout.prometheus.enable:
         yield "rollout.prometheus.enable", "False", "scrape the suite's own ports"
-    if (model.lora_rank > 0 or model.lora.get("rank", 0) > 0) and not model.lora.get("merge", False):
-        yield "model.lora.merge", "True", "workers serve whole models, not adapters"
+    has_adapter = model.lora_rank > 0 or model.lora.get("rank", 0) > 0 or model.lora_adapter_path is not None
+    if has_adapter and not model.lora.get("merge", False):
+        # verl's separate trainers call get_per_tensor_param() without base_sync_done: an adapter never leaves them.
+        yield "model.lora.merge", "True", "verl sends checkpoint engines the base weights without the adapter otherwise"

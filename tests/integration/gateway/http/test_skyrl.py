@@ -1,6 +1,7 @@
 """Weights that SkyRL's trainers publish through its client, against a real gateway."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,10 @@ class Client:
         del sync_dir  # SkyRL leaves out what is None
         return await self._call_all_servers("/fetch_weights", {"target_version": target_version, "uri": uri})
 
+    async def load_lora_adapter(self, lora_name: str, lora_path: str) -> Any:
+        sent = {"lora_name": lora_name, "lora_path": lora_path}
+        (await self._http.post("/skyrl/v1/load_lora_adapter", sent)).raise_for_status()
+
     async def _call_all_servers(self, path: str, json: Any = None, method: str = "POST") -> Any:
         answer = await self._http.client.request(method, path, json=json)
         answer.raise_for_status()
@@ -47,12 +52,21 @@ class Learner:
         save_file({"w": torch.full((1,), float(self.saved))}, Path(directory) / "model.safetensors")
 
 
-def trainer_of(http: Http, checkpoints: Path | str) -> CheckpointWeights:
+def settings(rank: int = 0, strategy: str = "fsdp", *, merge: bool = False) -> Any:
+    megatron = SimpleNamespace(lora_config=SimpleNamespace(merge_lora=merge))
+    model = SimpleNamespace(lora=SimpleNamespace(rank=rank))
+    return SimpleNamespace(
+        trainer=SimpleNamespace(strategy=strategy, policy=SimpleNamespace(model=model, megatron_config=megatron))
+    )
+
+
+def trainer_of(http: Http, checkpoints: Path | str, cfg: Any = None) -> CheckpointWeights:
     class Trainer(CheckpointWeights):
         pass
 
     Trainer.checkpoints = str(checkpoints)
     trainer = Trainer()
+    trainer.cfg = cfg or settings()
     trainer.dispatch, trainer.inference_engine_client, trainer.tokenizer = Learner(), Client(http), "tokenizer"
     return trainer
 
@@ -76,10 +90,30 @@ async def test_each_update_is_a_checkpoint_above_the_version_served(
     assert names_in(tmp_path) == ["version-2", "version-3", "version-5", "version-6"]
 
 
+async def test_of_a_policy_with_lora_the_adapter_is_loaded(serve: Serve, worker: FakeWorker, tmp_path: Path) -> None:
+    async with serve(worker) as http:
+        trainer = trainer_of(http, tmp_path, settings(rank=8))
+        trainer.init_weight_sync_state()
+        for _ in range(2):
+            await trainer.dispatch.save_weights_for_sampler()
+        assert worker.adapters == [f"{tmp_path}/version-{version}" for version in (1, 2)]
+        answer = await http.post("/inference/v1/generate", {
+            "model": "skyrl-lora", "token_ids": [1], "sampling_params": {"max_tokens": 2},
+        })  # fmt: skip
+        assert answer.status_code == 200, answer.text
+        merged = trainer_of(http, tmp_path, settings(rank=8, strategy="megatron", merge=True))
+        merged.init_weight_sync_state()
+        await merged.dispatch.save_weights_for_sampler()
+    assert worker.updates == [1, 2, 3]
+    assert len(worker.adapters) == 2
+
+
 async def test_what_cannot_be_sent_is_refused(serve: Serve, worker: FakeWorker, tmp_path: Path) -> None:
     async with serve(worker) as http:
         with pytest.raises(InvalidRequestError, match="checkpoints is empty"):
             trainer_of(http, "").init_weight_sync_state()
+        with pytest.raises(InvalidRequestError, match="merge_lora is False"):
+            trainer_of(http, tmp_path, settings(rank=8, strategy="megatron")).init_weight_sync_state()
         with pytest.raises(InvalidRequestError, match="model_id is 'adapter'"):
             await trainer_of(http, tmp_path).publish("adapter")
     assert not worker.updates

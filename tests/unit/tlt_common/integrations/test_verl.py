@@ -39,7 +39,7 @@ def settings(**changes: Any) -> tuple[SimpleNamespace, SimpleNamespace]:
         "full_determinism": False, "enable_rollout_routing_replay": False, "prometheus": SimpleNamespace(enable=False),
         "checkpoint_engine": SimpleNamespace(backend="tlt"),
     }  # fmt: skip
-    model: dict[str, Any] = {"lora_rank": 0, "lora": {}}
+    model: dict[str, Any] = {"lora_rank": 0, "lora": {}, "lora_adapter_path": None}
     for name, value in changes.items():
         (rollout if name in rollout else model)[name] = value
     return SimpleNamespace(**rollout), SimpleNamespace(**model)
@@ -54,6 +54,7 @@ def settings(**changes: Any) -> tuple[SimpleNamespace, SimpleNamespace]:
         ({"checkpoint_engine": SimpleNamespace(backend="delta_sharded")}, r"checkpoint_engine\.backend: accepted: tlt"),
         ({"lora_rank": 8}, r"model\.lora\.merge: accepted: True"),
         ({"lora": {"rank": 8}}, r"model\.lora\.merge"),
+        ({"lora_adapter_path": "/adapter"}, r"model\.lora\.merge"),
     ],
 )
 def test_settings_that_cannot_be_honored_are_named(change: dict[str, Any], field: str) -> None:
