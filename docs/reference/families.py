@@ -19,7 +19,8 @@ transformers' hidden states; a drafter of each kind, trained by the spot trainer
 under every arm; sampled responses against the exact distribution; and weight updates from a checkpoint, with a request
 in flight, and as tensors. Log-probabilities are compared under two values of every key of config.json that is accepted
 with several. Keys that SGLang ignores, and keys that nobody has tried, are refused by name: delete from config.json
-what does not change what the model computes.
+what does not change what the model computes. Images, audio and video are refused, in requests and as a part of the
+model.
 """
 NOTES = """
 Checkpoints are safetensors in bfloat16, float16 or float32, whole or in shards with an index, tied or not
