@@ -1,7 +1,8 @@
 """Adapters (LoRA) that trainers load and unload by name, as SGLang and vLLM have it."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from tlt_common.domain.bounds import MAX_NAME, require_name
@@ -64,7 +65,10 @@ class NamedAdapters:
             raise InvalidRequestError(
                 f"config_dict has {len(content)} bytes; accepted: at most {MAX_CONFIG_BYTES}", field="config_dict"
             )
-        return await self._install(self._read(source, content), version, name)
+        async with aclosing(self._read(source)) as tensors:
+            # Before the update, in which no tensor may be waited for as long as a worker may need to read a pickle.
+            first = await anext(tensors)
+            return await self._install(_joined(content, first, tensors), version, name)
 
     async def unload(self, name: str, version: PolicyVersion | None = None) -> UpdateResult:
         """
@@ -92,10 +96,7 @@ class NamedAdapters:
         update = WeightsUpdate(version=version, uri=None, adapter_base="", adapter_name=name)
         return await self._weights.update(update, tensors)
 
-    async def _read(self, source: str | bytes, config: bytes) -> AsyncIterator[TensorChunk]:
-        if config:
-            async for chunk in _config(config):
-                yield chunk
+    async def _read(self, source: str | bytes) -> AsyncGenerator[TensorChunk, None]:
         error: TltError = UnavailableError("no worker is available for the weights update")
         answering = [worker for worker in self._pool.workers if worker.answers and worker.info is not None]
         for worker in sorted(answering, key=lambda one: (one.state is not PooledState.READY, one.name)):
@@ -112,6 +113,17 @@ class NamedAdapters:
             else:
                 return
         raise error
+
+
+async def _joined(
+    config: bytes, first: TensorChunk, following: AsyncIterator[TensorChunk]
+) -> AsyncIterator[TensorChunk]:
+    if config:
+        async for chunk in _config(config):
+            yield chunk
+    yield first
+    async for chunk in following:
+        yield chunk
 
 
 async def _config(content: bytes) -> AsyncIterator[TensorChunk]:

@@ -30,7 +30,7 @@ async def over_http(found: Fleet, *benches: Bench, spool: str = "spool") -> Asyn
     with announced_in(ports):
         async with found.gateway(*benches, spool=spool):
             address = json.loads(ports.read_text())["rollout_http"]
-            async with httpx.AsyncClient(base_url=f"http://{address}", timeout=20) as client:
+            async with httpx.AsyncClient(base_url=f"http://{address}", timeout=120) as client:
                 yield client
 
 
