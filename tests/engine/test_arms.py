@@ -6,6 +6,7 @@ from tests.engine.host import Play
 from tests.engine.scenes import arms
 from tests.engine.scenes.answers import accepted, rounds, stats, tokens
 from tests.engine.scenes.arms import ArmsResult
+from tests.engine.scenes.prompt_logprobs import CACHED_FROM
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -52,3 +53,27 @@ def test_an_answer_may_fill_the_context_under_every_arm(result: ArmsResult) -> N
 def test_captured_states_and_logprobs_are_the_targets_whatever_drafts(result: ArmsResult) -> None:
     assert result.captured.frames_off_by < 1e-3
     assert result.captured.answer.logprobs == pytest.approx(result.captured.expected_logprobs, abs=1e-3)
+
+
+@pytest.mark.parametrize("arm", ["off", "chain-7", "cycle", "retracted"])
+def test_log_probabilities_of_prompts_are_those_of_the_target(result: ArmsResult, arm: str) -> None:
+    case = result.scored[arm]
+    for asked, answer, expected in zip(case.prompts, case.answers, case.expected, strict=True):
+        if (start := asked.prompt_logprobs_start) is None:
+            assert answer.prompt_logprobs is None
+            continue
+        assert answer.prompt_logprobs is not None
+        assert answer.prompt_logprobs.first == max(1, start)
+        found = list(answer.prompt_logprobs.logprobs)
+        assert found == pytest.approx(expected[max(1, start) - 1 :], abs=1e-4), asked.request_id
+
+
+@pytest.mark.parametrize("arm", ["off", "chain-7", "cycle"])
+def test_of_a_cached_prompt_only_what_precedes_the_position_is_reused(result: ArmsResult, arm: str) -> None:
+    *_, cached = result.scored[arm].answers
+    assert 0 < CACHED_FROM - stats(cached).cached_tokens <= 2
+    assert (accepted(result.scored[arm].answers) > 0) == (arm != "off")
+
+
+def test_prompts_were_scored_whose_responses_continue_with_other_weights(result: ArmsResult) -> None:
+    assert {version for answer in result.scored["retracted"].answers for version in answer.policy_versions} == {1, 2}

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from tests.fakes.scripted_chunk import scripted_logprobs
 from tlt_common.codec import encode
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
@@ -206,6 +207,7 @@ class FakeEngine:
             policy_versions=(self.policy_version,) * len(tokens),
             finish_reason=finish,
             stats=stats if finish else None,
+            prompt_logprobs=scripted_logprobs(prompt) if tokens and produced == 1 else None,
         )
 
     def _capture(self, prompt: Prompt, tokens: tuple[int, ...]) -> None:

@@ -1,10 +1,11 @@
 """The chunk with the last token of a scripted response."""
 
+from array import array
 from collections.abc import Callable, Sequence
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.text.detokenizer import Detokenizer, Vocabulary
 from tlt_worker.scheduler.stopping import StopSearch
 
@@ -43,7 +44,16 @@ def scripted_chunk(
         stats=stats if finish else None,
         matched_stop=matched,
         routed_experts=_routed(prompt, tokens) if finish and routes else None,
+        prompt_logprobs=scripted_logprobs(prompt) if produced == 1 else None,
     )
+
+
+def scripted_logprobs(prompt: Prompt) -> PromptLogprobs | None:
+    """Return what fake engines answer of a prompt's log-probabilities: of a token, minus its number in 128ths."""
+    if (start := prompt.prompt_logprobs_start) is None:
+        return None
+    first = max(1, start)
+    return PromptLogprobs(first=first, logprobs=array("f", (-token / 128 for token in prompt.token_ids[first:])))
 
 
 def _routed(prompt: Prompt, tokens: Sequence[int]) -> RoutedExperts | None:

@@ -1,5 +1,6 @@
 """Prompts and responses survive the wire; what is not understood is refused by its field."""
 
+from array import array
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.batch import Batch, SampleStart
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams, Speculation
-from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.domain.weights import ReleaseId, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import generation as wire
@@ -44,6 +45,7 @@ PROMPTS = st.builds(
     prefix_token_ids=TOKENS,
     session_id=st.text(max_size=5).filter(str.isprintable),
     routed_experts_start=st.none() | st.integers(0, 2**31 - 1),
+    prompt_logprobs_start=st.none() | st.integers(0, 2**31 - 1),
 )
 
 
@@ -59,6 +61,7 @@ def test_0_is_a_value_and_not_unset(versions: dict[str, Any]) -> None:
             token_ids=(0,),
             attempt=number or 0,
             routed_experts_start=number,
+            prompt_logprobs_start=number,
             sampling=SamplingParams(seed=number),
             **versions,
         )
@@ -103,8 +106,15 @@ def test_responses_survive_the_wire() -> None:
         stats=stats,
         matched_stop="</search>",
         routed_experts=RoutedExperts(first=1, layers=2, top_k=1, dtype="U8", data=b"\x00\x07"),
+        prompt_logprobs=PromptLogprobs(first=1, logprobs=array("f", (-0.125, -2.5))),
     )
     assert wire.chunk_from_pb(wire.chunk_to_pb(chunk)) == chunk
+
+
+def test_the_scores_of_a_prompt_of_one_token_are_empty_and_not_unset() -> None:
+    scored = PromptLogprobs(first=1, logprobs=array("f"))
+    chunk = TokenChunk(request_id=RequestId("r"), token_ids=(), logprobs=(), policy_versions=(), prompt_logprobs=scored)
+    assert wire.chunk_from_pb(wire.chunk_to_pb(chunk)).prompt_logprobs == scored
 
 
 def test_what_an_older_client_leaves_out_gets_its_default() -> None:

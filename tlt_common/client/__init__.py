@@ -6,7 +6,7 @@ from tlt_common.client.rollout import Client
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.prompt import LogprobKind, SamplingParams, Speculation
-from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.domain.weights import ChangedElements
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ClientOptions",
     "FinishReason",
     "LogprobKind",
+    "PromptLogprobs",
     "ResponseStats",
     "RolloutLog",
     "RoutedExperts",

@@ -28,6 +28,7 @@ def new_prompt(
     begun_version: int | None = None,
     cache_salt: str = "",
     routed_experts_start: int | None = None,
+    prompt_logprobs_start: int | None = None,
 ) -> Prompt:
     """Return a prompt, with a new id if none is given."""
     return Prompt(
@@ -43,4 +44,5 @@ def new_prompt(
         begun_version=None if begun_version is None else PolicyVersion(begun_version),
         cache_salt=cache_salt,
         routed_experts_start=routed_experts_start,
+        prompt_logprobs_start=prompt_logprobs_start,
     )

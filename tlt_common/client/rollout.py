@@ -124,6 +124,7 @@ class Client(FleetControl):
         session_id: str = "",
         cache_salt: str = "",
         routed_experts_start: int | None = None,
+        prompt_logprobs_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
         """
@@ -151,6 +152,8 @@ class Client(FleetControl):
             routed_experts_start: Return the experts to which the tokens from this position of the prompt on were
                 routed, in `TokenChunk.routed_experts` of the last chunk; None returns none. Requires a mixture of
                 experts and `engine.return_routed_experts` on the workers.
+            prompt_logprobs_start: Return the log-probabilities of the prompt's tokens from this position on, in
+                `TokenChunk.prompt_logprobs` of the first chunk; None returns none.
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
         options = speculation, capture, policy_version, max_staleness, session_id
@@ -163,6 +166,7 @@ class Client(FleetControl):
             begun_version=begun_version,
             cache_salt=cache_salt,
             routed_experts_start=routed_experts_start,
+            prompt_logprobs_start=prompt_logprobs_start,
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         if self._log:
@@ -209,6 +213,7 @@ class Client(FleetControl):
         max_staleness: int | None = None,
         cache_salt: str = "",
         routed_experts_start: int | None = None,
+        prompt_logprobs_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Sample, None]:
         """
@@ -228,6 +233,7 @@ class Client(FleetControl):
                 session_id=session,
                 cache_salt=cache_salt,
                 routed_experts_start=routed_experts_start,
+                prompt_logprobs_start=prompt_logprobs_start,
             )
             for at, (ids, name, session) in enumerate(
                 zip(prompts, request_ids or unnamed, session_ids or unnamed, strict=True)

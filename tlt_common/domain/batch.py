@@ -20,7 +20,7 @@ class SampleStart:
     prompt_index: int
     sample_index: int
     prefix_token_ids: tuple[int, ...] = ()
-    """Tokens of the sample generated earlier."""
+    """Tokens of the sample generated earlier, with which it returned the prompt's log-probabilities if asked to."""
     begun_version: PolicyVersion | None = None
     """Policy version of the first prefix token."""
 

@@ -4,7 +4,7 @@ from array import array
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.response import TokenChunk
+from tlt_common.domain.response import PromptLogprobs, TokenChunk
 
 
 class MergedChunk:
@@ -16,6 +16,7 @@ class MergedChunk:
         self._token_ids = array("i")
         self._logprobs = array("d")
         self._policy_versions = array("q")
+        self._prompt_logprobs: PromptLogprobs | None = None
         self._rounds = 0
 
     @property
@@ -49,6 +50,7 @@ class MergedChunk:
             token_ids=tuple(self._token_ids),
             logprobs=tuple(self._logprobs),
             policy_versions=tuple(map(PolicyVersion, self._policy_versions)),
+            prompt_logprobs=self._prompt_logprobs,
             rounds=self._rounds,
         )
 
@@ -56,4 +58,5 @@ class MergedChunk:
         self._token_ids.extend(chunk.token_ids)
         self._logprobs.extend(chunk.logprobs)
         self._policy_versions.extend(chunk.policy_versions)
+        self._prompt_logprobs = self._prompt_logprobs or chunk.prompt_logprobs
         self._rounds += chunk.rounds or bool(chunk.token_ids)

@@ -139,6 +139,11 @@ class Prompt:
     First position of the prompt whose routed experts are returned, or the prompt's length for the response only; None
     returns none. Experts of a prefix are recomputed by the worker that ends the response.
     """
+    prompt_logprobs_start: int | None = None
+    """
+    First position of the prompt whose log-probabilities are returned, with the first tokens; None returns none. They
+    are computed for each request. Of the prefix cache, only what precedes the position is used.
+    """
     owner: str = ""
     """Name of the caller's token, set by the gateway; empty without one."""
     cache_key: str = ""
@@ -193,8 +198,8 @@ class Prompt:
             fields: Further fields to set, in the same copy.
 
         Raises:
-            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or requests stop strings or
-                routed experts that this model's engines do not support.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, requests stop strings or
+                routed experts that this model's engines do not support, or log-probabilities from behind its end.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -204,6 +209,9 @@ class Prompt:
         require_ids("sampling.stop_token_ids", self.sampling.stop_token_ids, vocab_size)
         require_tokenizer("sampling.stop", self.sampling.stop, found=finds_stop_strings)
         self._require_routing(returned=returns_routed_experts)
+        if self.prompt_logprobs_start is not None:
+            last = len(self.token_ids) - 1
+            require_range("prompt.prompt_logprobs_start", self.prompt_logprobs_start, low=0, high=last)
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(

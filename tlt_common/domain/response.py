@@ -1,5 +1,6 @@
 """Responses: chunks of tokens, and statistics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -108,6 +109,20 @@ class RoutedExperts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLogprobs:
+    """
+    Log-probabilities of a prompt's tokens, each given the tokens before it, under the weights of the first new token.
+
+    They are log_softmax of the target's logits at temperature 1, whatever the sampling parameters.
+    """
+
+    first: int
+    """Position of the first value's token: the requested one, or 1 instead of 0, since nothing precedes that token."""
+    logprobs: Sequence[float]
+    """One per token from `first` to the end of the prompt, in an array of float32: prompts may be long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenChunk:
     """The next tokens of a response. The three tuples have the same length."""
 
@@ -123,6 +138,8 @@ class TokenChunk:
     """The stop string that ended the response; empty if none did. Set on the last chunk."""
     routed_experts: RoutedExperts | None = None
     """Set on the last chunk if the prompt requests them, unless the response was aborted."""
+    prompt_logprobs: PromptLogprobs | None = None
+    """Set on the first chunk with tokens if the prompt requests them, and on what is merged from it."""
     rounds: int = 0
     """Rounds that produced the tokens, if the chunk merges several; 0 means one round if there are tokens."""
 
@@ -133,5 +150,6 @@ class TokenChunk:
             token_ids=self.token_ids + other.token_ids,
             logprobs=self.logprobs + other.logprobs,
             policy_versions=self.policy_versions + other.policy_versions,
+            prompt_logprobs=self.prompt_logprobs or other.prompt_logprobs,
             rounds=(self.rounds or bool(self.token_ids)) + (other.rounds or bool(other.token_ids)),
         )

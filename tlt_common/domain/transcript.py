@@ -92,6 +92,7 @@ class Transcript:
             token_ids=chunk.token_ids[:kept],
             logprobs=chunk.logprobs[:kept],
             policy_versions=versions[:kept],
+            prompt_logprobs=chunk.prompt_logprobs,
             rounds=min(kept, chunk.rounds),
         )
 
@@ -143,6 +144,8 @@ class Transcript:
         return replace(
             self.prompt,
             attempt=self.prompt.attempt + self.ended_attempts,
+            # They came with the first token.
+            prompt_logprobs_start=None if self._token_ids else self.prompt.prompt_logprobs_start,
             prefix_token_ids=(*self.prompt.prefix_token_ids, *self._token_ids),
             begun_version=self._begun,
         )

@@ -1,12 +1,13 @@
 """Prompts and token chunks <-> tlt.common.v1."""
 
+from array import array
 from collections.abc import Sequence
 
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common.domain.bounds import MAX_STOP_STRINGS, MAX_TOKEN_IDS, require_count
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import MAX_STOP_TOKEN_IDS, LogprobKind, Prompt, SamplingParams, Speculation
-from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.convert import numbers_of, pair
 
@@ -103,6 +104,7 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         session_id=prompt.session_id,
         cache_salt=prompt.cache_salt,
         routed_experts_start=prompt.routed_experts_start,
+        prompt_logprobs_start=prompt.prompt_logprobs_start,
     )
 
 
@@ -132,6 +134,7 @@ def prompt_from_pb(message: pb.Prompt, *, owner: str = "", cache_key: str = "", 
         session_id=message.session_id,
         cache_salt=message.cache_salt,
         routed_experts_start=message.routed_experts_start if message.HasField("routed_experts_start") else None,
+        prompt_logprobs_start=message.prompt_logprobs_start if message.HasField("prompt_logprobs_start") else None,
         owner=owner,
         cache_key=cache_key,
         keep_key=keep_key,
@@ -149,7 +152,16 @@ def chunk_to_pb(chunk: TokenChunk) -> pb.TokenChunk:
         rounds=chunk.rounds,
         matched_stop=chunk.matched_stop,
         routed_experts=_routed_to_pb(chunk.routed_experts) if chunk.routed_experts else None,
+        prompt_logprobs=_prompt_logprobs_to_pb(chunk.prompt_logprobs) if chunk.prompt_logprobs else None,
     )
+
+
+def _prompt_logprobs_to_pb(found: PromptLogprobs) -> pb.PromptLogprobs:
+    return pb.PromptLogprobs(first=found.first, logprobs=found.logprobs)
+
+
+def _prompt_logprobs_from_pb(message: pb.PromptLogprobs) -> PromptLogprobs:
+    return PromptLogprobs(first=message.first, logprobs=array("f", message.logprobs))
 
 
 def chunk_from_pb(message: pb.TokenChunk) -> TokenChunk:
@@ -161,6 +173,9 @@ def chunk_from_pb(message: pb.TokenChunk) -> TokenChunk:
         finish_reason=_FINISH_FROM_PB.get(message.finish_reason),
         matched_stop=message.matched_stop,
         routed_experts=_routed_from_pb(message.routed_experts) if message.HasField("routed_experts") else None,
+        prompt_logprobs=(
+            _prompt_logprobs_from_pb(message.prompt_logprobs) if message.HasField("prompt_logprobs") else None
+        ),
         stats=stats_from_pb(message.stats) if message.HasField("stats") else None,
         rounds=message.rounds,
     )

@@ -17,11 +17,20 @@ LARGE = 8192
 """Tokens of an answer from which on a thread is worth its start."""
 
 
-async def answered(make: Callable[[], Any], *, tokens: int) -> JSONResponse:
-    """Return an answer with this many tokens as JSON. Large answers are built and encoded in a thread."""
-    if tokens < LARGE:
+async def answered(make: Callable[[], Any], *, tokens: int = 0, chunks: Sequence[TokenChunk] = ()) -> JSONResponse:
+    """
+    Return an answer with this many tokens, or with these responses, as JSON. Large ones are built and encoded in a
+    thread.
+    """
+    if tokens + sum(map(_size, chunks)) < LARGE:
         return JSONResponse(make())
     return await asyncio.to_thread(lambda: JSONResponse(make()))
+
+
+def _size(chunk: TokenChunk) -> int:
+    """Return the number of tokens that an answer lists details for."""
+    routed, scored = chunk.routed_experts, chunk.prompt_logprobs
+    return len(chunk.token_ids) + (routed.tokens if routed else 0) + (len(scored.logprobs) if scored else 0)
 
 
 def spans(versions: Sequence[PolicyVersion]) -> list[JsonValue]:

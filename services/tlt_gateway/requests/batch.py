@@ -140,7 +140,12 @@ def _begun(index: int, prompt: Prompt, start: SampleStart, vocab_size: int) -> P
     Return a checked prompt that continues from a sample's prefix. It is not checked again: a prompt may have many
     samples.
     """
-    begun = replace(prompt, prefix_token_ids=start.prefix_token_ids, begun_version=start.begun_version)
+    begun = replace(
+        prompt,
+        prefix_token_ids=start.prefix_token_ids,
+        begun_version=start.begun_version,
+        prompt_logprobs_start=None,  # they came with the sample's first token
+    )
     try:
         begun.require_prefix(vocab_size=vocab_size)
     except InvalidRequestError as error:

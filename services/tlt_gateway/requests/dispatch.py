@@ -136,8 +136,8 @@ class Dispatch:
             RequestFailedError: The engine failed on this request, or two engines died of it.
         """
         if prompt.keep_key:
-            # Routed experts would fill a worker's memory; a repeated call computes them anew.
-            keeps = prompt.routed_experts_start is None
+            # Routed experts and a prompt's logprobs would fill a worker's memory; a repeated call computes them anew.
+            keeps = prompt.routed_experts_start is None and prompt.prompt_logprobs_start is None
             prompt = replace(prompt, keep_key=keep_key(prompt) if keeps else "")
         hold = self._admission.holds if self._admission.held else None
         transcript = Transcript(prompt)

@@ -39,7 +39,7 @@ class Outbox:
     def put(self, place: Place, chunk: TokenChunk) -> None:
         """Add the next chunk of a sample."""
         self._open[place].add(chunk)
-        self._hold(len(chunk.token_ids))
+        self._hold(_tokens(chunk))
         if chunk.finish_reason is not None:
             self._finished[place] = self._open.pop(place)
             self._due.set()
@@ -82,9 +82,15 @@ class Outbox:
 
     def _taken(self, merged: MergedChunk) -> TokenChunk:
         chunk = merged.whole()
-        self._hold(-len(chunk.token_ids))
+        self._hold(-_tokens(chunk))
         return chunk
 
     def _hold(self, tokens: int) -> None:
         self._held_tokens += tokens
         self.gate.set(is_open=self._held_tokens <= MAX_HELD_TOKENS)
+
+
+def _tokens(chunk: TokenChunk) -> int:
+    """Return the number of tokens that take as much memory as a chunk; a prompt's log-probability takes a fifth."""
+    scored = 0 if chunk.prompt_logprobs is None else len(chunk.prompt_logprobs.logprobs)
+    return len(chunk.token_ids) + scored // 5

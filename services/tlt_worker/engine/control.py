@@ -203,6 +203,9 @@ class Control:
         own: dict[str, Any] = {"rid": rid, "cache_salt": prompt.cache_key or None}
         if prompt.routed_experts_start is not None:
             own |= {"return_routed_experts": True, "routed_experts_start_len": prompt.routed_experts_start}
+        if (start := prompt.prompt_logprobs_start) is not None:
+            # SGLang has no value for the token at the position that it is told.
+            own["logprob_start_len"] = max(0, start - 1)
         try:
             outputs = await self._engine.async_generate(
                 input_ids=tokens, sampling_params=params, return_logprob=True, stream=True, **own

@@ -1,5 +1,6 @@
 """Converts requests to SGLang's parameters, and SGLang's outputs to token chunks."""
 
+from array import array
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import inf, isfinite
@@ -8,7 +9,7 @@ from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.link.penalty import Penalty
 from tlt_worker.link.stop_strings import StopStrings
@@ -67,8 +68,8 @@ class Response:
         Raises:
             InvalidRequestError: SGLang refused the request.
             OverloadedError: SGLang is overloaded.
-            RequestFailedError: SGLang failed on the request, has no memory for it, did not record its experts, or
-                returned a log-probability that is not finite.
+            RequestFailedError: SGLang failed on the request, has no memory for it, did not record its experts or the
+                log-probabilities of its prompt, or returned one that is not finite.
         """
         meta = output["meta_info"]
         if (error := refusal(meta["finish_reason"])) is not None:
@@ -79,11 +80,8 @@ class Response:
         logprobs = tuple(float(entry[0]) for entry in entries[len(entries) - new :])
         for place, logprob in enumerate(logprobs):
             if not (isfinite(logprob) or (self.forced and logprob == -inf)):
-                raise RequestFailedError(
-                    f"the log-probability of token {self.done_tokens + place} of the response is {logprob}: the "
-                    f"model's outputs are not finite under policy version {meta.get('weight_version')}. Check the "
-                    "weights, and the range of engine.dtype"
-                )
+                raise _not_finite(f"token {self.done_tokens + place} of the response", logprob, meta)
+        scored = self._prompt_logprobs(meta) if new and not self.done_tokens else None
         self.done_tokens += new
         reason = _finish_reason(meta["finish_reason"])
         return TokenChunk(
@@ -95,7 +93,23 @@ class Response:
             stats=None if reason is None else self._stats(meta),
             matched_stop=self._matched_stop(meta["finish_reason"]),
             routed_experts=self._routed(meta) if reason in {FinishReason.STOP, FinishReason.LENGTH} else None,
+            prompt_logprobs=scored,
         )
+
+    def _prompt_logprobs(self, meta: dict[str, Any]) -> PromptLogprobs | None:
+        if (start := self.prompt.prompt_logprobs_start) is None:
+            return None
+        first, length = max(1, start), len(self.prompt.token_ids)
+        # SGLang's entry before `first` has no value. A prefix is part of SGLang's prompt.
+        logprobs = array("f", (entry[0] for entry in meta["input_token_logprobs"][1 : 1 + length - first]))
+        if len(logprobs) != length - first:
+            raise RequestFailedError(
+                f"the engine returned {len(logprobs)} of {length - first} prompt log-probabilities"
+            )
+        for place, logprob in enumerate(logprobs):
+            if not isfinite(logprob):
+                raise _not_finite(f"token {first + place} of the prompt", logprob, meta)
+        return PromptLogprobs(first=first, logprobs=logprobs)
 
     def _routed(self, meta: dict[str, Any]) -> RoutedExperts | None:
         first = self.prompt.routed_experts_start
@@ -121,6 +135,13 @@ class Response:
             speculation_blocker=blocker(self.prompt),
             cached_tokens=int(meta.get("cached_tokens", 0)),
         )
+
+
+def _not_finite(token: str, logprob: float, meta: dict[str, Any]) -> RequestFailedError:
+    return RequestFailedError(
+        f"the log-probability of {token} is {logprob}: the model's outputs are not finite under policy version "
+        f"{meta.get('weight_version')}. Check the weights, and the range of engine.dtype"
+    )
 
 
 def accepted_drafts(meta: dict[str, Any]) -> int:

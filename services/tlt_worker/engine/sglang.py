@@ -59,6 +59,13 @@ from tlt_worker.model.routing import Routing
 START_REPORT_S = 20.0
 """Timeout of the scheduler's start report in seconds, once SGLang is ready."""
 
+SCORED_TOKENS = 256
+"""
+Prompt tokens whose logits are computed at once for their log-probabilities. SGLang's 2048 would take up to three
+tensors of 1.2 GiB with a vocabulary of 152k, which the memory plan does not have; these take less than the verification
+of as many drafts.
+"""
+
 SIMULATED = ", acceptance simulated: responses are not the model's"
 """Appended to `EngineInfo.device` if acceptance is simulated."""
 
@@ -305,6 +312,7 @@ class SglangEngine:
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
             # Drafts may extend beyond the model's last position; they are never accepted there.
             "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",
+            "SGLANG_LOGPROB_CHUNK_SIZE": str(SCORED_TOKENS),
         }
         if self._experiment.compiles:
             variables["TORCHDYNAMO_DISABLE"] = "0"

@@ -15,6 +15,8 @@ MAX_TOKENS = 65536
 """Tokens per message, about 1 MiB, unless a single chunk has more."""
 TOKEN_BYTES = 16
 """Bytes of a token in a message."""
+LOGPROB_BYTES = 4
+"""Bytes of a prompt token's log-probability in a message."""
 
 
 class Outgoing:
@@ -78,7 +80,8 @@ class Outgoing:
             merged = self._chunks.pop(next(iter(self._chunks)))
             parts.append(chunk := merged.whole())
             routed = 0 if chunk.routed_experts is None else len(chunk.routed_experts.data)
-            tokens += merged.count + routed // TOKEN_BYTES
+            scored = 0 if chunk.prompt_logprobs is None else len(chunk.prompt_logprobs.logprobs) * LOGPROB_BYTES
+            tokens += merged.count + (routed + scored) // TOKEN_BYTES
         if not self._chunks:
             # A failure follows the chunks of its request.
             parts += self._failures

@@ -286,8 +286,10 @@ def capture_around(original: Callable[..., Any], self: Any, batch: Any, result: 
 
 
 def _processed(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
+    from tlt_worker.scheduler.sampling.logprobs import drop_skipped_prompts
     from tlt_worker.scheduler.sampling.settings import count_proposed
 
+    drop_skipped_prompts(batch, result)
     before = [len(req.output_ids) for req in batch.reqs]
     count_proposed(batch, result)
     self.draft_worker.begin_processing(result)

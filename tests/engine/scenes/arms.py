@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine import models
-from tests.engine.scenes import capture
+from tests.engine.scenes import capture, prompt_logprobs
 from tests.engine.scenes.answers import stats
 from tests.engine.scenes.engine import answer, prompt, running
 from tlt_common.domain.hidden import CapturePolicy
@@ -55,6 +55,8 @@ class ArmsResult:
     after_retrieval: CaughtUp
     full_context: dict[str, TokenChunk]
     """Answers that fill the context, by arm."""
+    scored: dict[str, prompt_logprobs.Scored]
+    """Log-probabilities of prompts, by arm, and for "cycle" and "retracted"."""
 
 
 async def mixed(work: Path) -> ArmsResult:
@@ -78,12 +80,17 @@ async def mixed(work: Path) -> ArmsResult:
         greedy["aborts"] = await with_aborts(engine, prompts)
         captured = await capture.sampled(engine, target)
         engine.set_capture(CapturePolicy(enabled=False))
+        scored = {
+            name: await prompt_logprobs.scored(engine, target, CYCLE if name == "cycle" else (name,))
+            for name in ("off", "chain-7", "cycle")
+        }
         return ArmsResult(
             greedy=greedy,
             captured=captured,
             after_off=await _repeated(engine, target, "off"),
             after_retrieval=await _repeated(engine, target, "ngram-4"),
             full_context=await _full_context(engine),
+            scored=scored | {"retracted": await prompt_logprobs.retracted(engine, target)},
         )
 
 

@@ -34,7 +34,7 @@ GENERATE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("stream", {"stream": "yes"}),
     ("return_hidden_states", {"return_hidden_states": True}),
     ("lora_path", {"lora_path": "x"}),
-    ("logprob_start_len", {"return_logprob": True, "logprob_start_len": 0}),
+    *(("logprob_start_len", {"return_logprob": True, "logprob_start_len": start}) for start in (-2, 1000, 2**40, "0")),
     ("log_metrics", {"log_metrics": False}),
     ("unknown", {"unknown": 1}),
 )

@@ -151,10 +151,21 @@ async def test_lengths_are_those_of_verls_servers(
     assert (len(response["token_ids"]), response["stop_reason"]) == (count, "completed")
 
 
+async def test_log_probabilities_of_a_prompt_have_verls_form(worker: FakeWorker) -> None:
+    async with serving(worker) as (server, _):
+        asked = await server.generate("a", [5, 6, 9], {"max_tokens": 1, "prompt_logprobs": 0, "temperature": 1.0})
+        unasked = await server.generate("b", [5, 6, 9], {"max_tokens": 1, "prompt_logprobs": None})
+    extra = asked["extra_fields"]
+    # A row for each token: the next one, as in verl's `extract_prompt_logprobs`.
+    assert extra.pop("prompt_ids") == [[6], [9], [0]]
+    assert extra.pop("prompt_logprobs") == [[-6 / 128], [-9 / 128], [0.0]]
+    assert extra.keys() == unasked["extra_fields"].keys()
+
+
 @pytest.mark.parametrize(("change", "message"), [
     ({"image_data": [1]}, "image_data"),
     ({"sampling_params": {"bad_words": ["x"]}}, "bad_words is"),
-    ({"sampling_params": {"prompt_logprobs": 1}}, "prompt_logprobs is"),
+    ({"sampling_params": {"prompt_logprobs": 1}}, "prompt_logprobs is 1; accepted: 0"),
     ({"sampling_params": {"logprobs": 5}}, "logprobs is 5"),
     ({"sampling_params": {"beams": 2}}, "beams is not"),
     ({"sampling_params": {"top_p": 2.0}}, "top_p"),

@@ -13,7 +13,7 @@ from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_common.integrations.sampling import ending_at
 from tlt_common.integrations.verl.connection import Connection
-from tlt_common.integrations.verl.requests import Lengths, sampling_of
+from tlt_common.integrations.verl.requests import Lengths, prompt_fields, prompt_logprobs_start, sampling_of
 
 STOP_REASONS = {FinishReason.STOP: "completed", FinishReason.LENGTH: "completed", FinishReason.ABORT: "aborted"}
 """verl resubmits what was aborted, with the tokens it has as part of the prompt."""
@@ -111,11 +111,15 @@ class TltServer:
         prompt, wants_logprobs = [int(token) for token in prompt_ids], bool(sampling_params.get("logprobs"))
         limit = self._lengths.max_new_tokens(sampling_params, len(prompt))
         plain = sampling_of(sampling_params, max_new_tokens=max(1, limit), ignore_eos=self._ignore_eos)
-        sampling = ending_at(plain, self._end_token_ids)
+        sampling, start = ending_at(plain, self._end_token_ids), prompt_logprobs_start(sampling_params)
         if self._rejecting or not limit:
             return self._empty("aborted" if self._rejecting else "completed")
-        response = await self._connected().generate(prompt, sampling, request_id=request_id, session_id=session_id)
-        return self._answer(response, wants_logprobs=wants_logprobs)
+        response = await self._connected().generate(
+            prompt, sampling, request_id=request_id, session_id=session_id, prompt_logprobs_start=start
+        )
+        scored = response.prompt_logprobs
+        extra = {} if scored is None else prompt_fields(prompt, scored.logprobs)
+        return self._answer(response, extra, wants_logprobs=wants_logprobs)
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
         """
@@ -189,7 +193,7 @@ class TltServer:
         steps = {"global_steps": self._step, "min_global_steps": self._step, "max_global_steps": self._step}
         return self._output(token_ids=[], log_probs=[], stop_reason=stop_reason, extra_fields=steps | _statistics(None))
 
-    def _answer(self, response: TokenChunk, *, wants_logprobs: bool) -> Any:
+    def _answer(self, response: TokenChunk, extra: dict[str, Any], *, wants_logprobs: bool) -> Any:
         assert response.finish_reason is not None  # noqa: S101 - the response is complete
         steps = [version - self._offset for version in response.policy_versions] or [self._step]
         known = {"global_steps": min(steps), "min_global_steps": min(steps), "max_global_steps": max(steps)}
@@ -197,7 +201,7 @@ class TltServer:
             token_ids=list(response.token_ids),
             log_probs=list(response.logprobs) if wants_logprobs else None,
             stop_reason=STOP_REASONS[response.finish_reason],
-            extra_fields=known | _statistics(response),
+            extra_fields=known | _statistics(response) | extra,
         )
 
 

@@ -60,6 +60,8 @@ class Choice:
                 "top_logprobs": [{name: logprob} for name, logprob in zip(names, logprobs, strict=True)],
                 "text_offset": self._said.offsets,
             }
+        if self._body.prompt_logprobs is not None:
+            found["prompt_logprobs"] = prompt_logprobs(self._prompt.token_ids, chunk)
         if self._body.return_token_ids:
             found["token_ids"] = ids
             found["prompt_token_ids"] = list(self._prompt.token_ids)
@@ -114,7 +116,10 @@ def _head(body: CompletionRequest, model: str, chunk: TokenChunk) -> dict[str, J
 
 def tokens(body: TokenGenerate, chunks: Sequence[TokenChunk]) -> dict[str, JsonValue]:
     """Return the answer to /inference/v1/generate."""
-    return {
+    found: dict[str, JsonValue] = {}
+    if body.sampling_params.prompt_logprobs is not None:
+        found["prompt_logprobs"] = prompt_logprobs(body.token_ids, chunks[0])
+    return found | {
         "request_id": request_of(chunks[0]),
         "choices": [_sample(place, chunk, body) for place, chunk in enumerate(chunks)],
         "usage": usage(
@@ -141,6 +146,21 @@ def _sample(place: int, chunk: TokenChunk, body: TokenGenerate) -> dict[str, Any
             ]
         }
     return found
+
+
+def prompt_logprobs(token_ids: Sequence[int], chunk: TokenChunk) -> list[JsonValue] | None:
+    """
+    Return the log-probabilities of a prompt's tokens in vLLM's format; None if the response was aborted before its
+    first token. Nothing precedes the first token of a prompt.
+
+    Unlike vLLM's, they have no `rank`: clients that look for the most likely tokens must not find the prompt's.
+    """
+    if (found := chunk.prompt_logprobs) is None:
+        return None
+    entries: list[JsonValue] = [None]
+    for token, logprob in zip(token_ids[1:], found.logprobs, strict=True):
+        entries.append({str(token): {"logprob": logprob}})
+    return entries
 
 
 def request_of(chunk: TokenChunk) -> str:

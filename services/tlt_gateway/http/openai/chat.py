@@ -11,7 +11,7 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_gateway.http.answers import meta_info
 from tlt_gateway.http.generation import HttpGeneration
-from tlt_gateway.http.openai.answers import request_of
+from tlt_gateway.http.openai.answers import prompt_logprobs, request_of
 from tlt_gateway.http.openai.chat_requests import ChatRequest
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.reply import Reply
@@ -61,7 +61,10 @@ class ChatCall:
             choices.append({"index": place, **await reply.whole(chunk), **self._returned(chunk)})
             self._finished(place, chunk)
             await asyncio.sleep(0)  # there may be many, and long ones
-        return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
+        answer = self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
+        if self._body.prompt_logprobs is not None:
+            answer["prompt_logprobs"] = prompt_logprobs(self._prompt.token_ids, chunks[0])
+        return answer
 
     def _returned(self, chunk: TokenChunk) -> dict[str, JsonValue]:
         """Return the fields that SGLang adds to a choice on request."""

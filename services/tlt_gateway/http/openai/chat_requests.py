@@ -93,6 +93,7 @@ class ChatRequest(ConversationBody, SamplingBody):
                 "log-probabilities",
                 field="top_logprobs",
             )
+        self.require_prompt_logprobs(streams=bool(self.stream))
         if asked := [name for name in RETURNED if self.stream and getattr(self, name)]:
             raise InvalidRequestError(f"{asked[0]}; accepted: without stream", field=asked[0])
         if self.stream_options is not None and not self.stream:
@@ -116,6 +117,7 @@ class ChatRequest(ConversationBody, SamplingBody):
             sampling=self.params(),
             session_id=session,
             cache_salt=salt_of(self.cache_salt),
+            prompt_logprobs_start=self.prompt_logprobs_start,
         )
 
 

@@ -48,7 +48,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prom
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
         content = await call.whole(chunks)
-        return await answered(lambda: content, tokens=sum(len(chunk.token_ids) for chunk in chunks))
+        return await answered(lambda: content, chunks=chunks)
 
     async def called(request: Request, name: str, body: ChatRequest) -> Any:
         body.require_consistent()

@@ -56,6 +56,12 @@ class SamplingBody(Body):
     seed: int | None = None
     n: int = 1
     skip_special_tokens: bool = True
+    prompt_logprobs: int | None = None
+
+    @property
+    def prompt_logprobs_start(self) -> int | None:
+        """Position from which log-probabilities of the prompt are asked for."""
+        return None if self.prompt_logprobs is None else 0
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
@@ -66,6 +72,23 @@ class SamplingBody(Body):
     def keeps_stop(self) -> bool:
         """Whether a response's text includes the stop that ended it, under vLLM's name or SGLang's."""
         return self.include_stop_str_in_output or self.no_stop_trim
+
+    def require_prompt_logprobs(self, *, streams: bool = False) -> None:
+        """
+        Check what is asked of the prompt's log-probabilities.
+
+        Raises:
+            InvalidRequestError: Those of other tokens are asked for, or a stream, which has no place for them in vLLM.
+        """
+        field = f"{self.path}prompt_logprobs"
+        if self.prompt_logprobs not in {None, 0, 1}:
+            raise InvalidRequestError(
+                f"{field} is {self.prompt_logprobs}; accepted: 0 or 1, which return those of the prompt's own tokens, "
+                "or leave it out",
+                field=field,
+            )
+        if streams and self.prompt_logprobs is not None:
+            raise InvalidRequestError(f"{field}; accepted: without stream", field=field)
 
     def params(self) -> SamplingParams:
         """
@@ -168,6 +191,7 @@ class CompletionRequest(SamplingBody):
                 sampling=sampling,
                 session_id=session,
                 cache_salt=salt_of(self.cache_salt, self.extra_key),
+                prompt_logprobs_start=self.prompt_logprobs_start,
             )
             for name, ids in zip(names, found, strict=True)
         ]
@@ -221,4 +245,5 @@ class TokenGenerate(Body):
             sampling=self.sampling_params.params(),
             session_id=session,
             cache_salt=salt_of(self.cache_salt),
+            prompt_logprobs_start=self.sampling_params.prompt_logprobs_start,
         )

@@ -36,6 +36,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         body = await body_of(request, CompletionRequest, max_bytes=auth.max_bytes)
         await require_model(gateway, body.model, body.lora_path)
         _require_sampled(body.logprobs, "logprobs")
+        body.require_prompt_logprobs(streams=body.stream)
         completions.require_fit(body.count, body.n)
         require_short(body.texts, field="prompt", context_length=gateway.info.context_length)
         try:
@@ -46,8 +47,9 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
             return EventResponse(growing(body, prompts), running=auth.work(name))
         with auth.work(name):
             chunks = await unless_hung_up(request, completions.whole(prompts, body.n))
-        count = sum(len(chunk.token_ids) for chunk in chunks)
-        return await answered(lambda: answers.completion(body, text, gateway.info.model, prompts, chunks), tokens=count)
+        return await answered(
+            lambda: answers.completion(body, text, gateway.info.model, prompts, chunks), chunks=chunks
+        )
 
     async def growing(body: CompletionRequest, prompts: Sequence[Prompt]) -> AsyncGenerator[dict[str, JsonValue], None]:
         count, model = len(prompts) * body.n, gateway.info.model
@@ -64,6 +66,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         body = await body_of(request, TokenGenerate, max_bytes=auth.max_bytes)
         await require_model(gateway, body.model)
         _require_sampled(body.sampling_params.logprobs, "sampling_params.logprobs")
+        body.sampling_params.require_prompt_logprobs()
         generation.require_fit(1, body.sampling_params.n)
         try:
             prompt = body.prompt(session_of(request))
@@ -71,9 +74,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
             raise renamed(error, GENERATE_NAMES) from None
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.sampling_params.n))
-        return await answered(
-            lambda: answers.tokens(body, chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks)
-        )
+        return await answered(lambda: answers.tokens(body, chunks), chunks=chunks)
 
     @api.get("/v1/models")
     async def models(request: Request) -> dict[str, JsonValue]:

@@ -7,7 +7,7 @@ _NONE = (
     "allowed_token_ids", "bootstrap_host", "bootstrap_port", "bootstrap_room", "custom_labels",
     "custom_logit_processor", "data_parallel_rank", "disagg_prefill_dp_rank", "ebnf", "guided_json",
     "guided_regex", "images_config", "json_schema", "kv_transfer_params", "mm_processor_kwargs",
-    "prompt_logprobs", "regex", "routed_dp_rank", "sampling_logprobs_mode", "session_id", "session_params",
+    "regex", "routed_dp_rank", "sampling_logprobs_mode", "session_id", "session_params",
     "structured_outputs", "suffix", "truncate_prompt_tokens", "watermark",
 )  # fmt: skip
 _OFF = (

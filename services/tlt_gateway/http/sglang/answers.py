@@ -59,7 +59,9 @@ class Answers:
         if so_far.routed_experts is not None:
             meta["routed_experts"] = base64.b64encode(so_far.routed_experts.int32()).decode()
         if self._body.wants_logprobs(prompt):
-            meta["input_token_logprobs"] = []
+            if ids and not said.prompt_logprobs:
+                said.prompt_logprobs = self._input_logprobs(prompt, so_far)
+            meta["input_token_logprobs"] = list(said.prompt_logprobs)
             known = len(said.logprobs)
             said.logprobs += [
                 [logprob, token, self._text_of(token)]
@@ -69,6 +71,14 @@ class Answers:
             meta["output_token_logprobs_length"] = len(ids)
         answer = {"text": said.so_far(so_far), "output_ids": ids, "meta_info": meta}
         return answer | ({"prompt_token_ids": list(before)} if self._body.return_prompt_token_ids else {})
+
+    def _input_logprobs(self, prompt: int, so_far: TokenChunk) -> list[list[Any]]:
+        """Return SGLang's entries for tokens of a prompt. The first one has no value, whatever its position."""
+        ids = self._prompts[prompt].token_ids
+        found = so_far.prompt_logprobs
+        values = [None, *found.logprobs] if found is not None else [None]
+        tokens = ids[self._body.logprob_start(prompt, len(ids)) :]
+        return [[value, token, self._text_of(token)] for value, token in zip(values, tokens, strict=False)]
 
     def _text_of(self, token: int) -> str | None:
         """Return the text of a token, including special tokens, if the call asks for it."""
@@ -83,6 +93,8 @@ class _Said:
         self._grown = grown
         self._text = ""
         self._count = 0
+        self.prompt_logprobs: list[list[Any]] = []
+        """The answer's entries for the prompt, which come with the first tokens."""
         self.logprobs: list[list[Any]] = []
         """The answer's entry for each token whose log-probability is known."""
 

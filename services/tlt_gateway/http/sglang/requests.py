@@ -155,6 +155,12 @@ class GenerateBody(Body):
         """Return whether a prompt's answer includes log-probabilities."""
         return bool(self.return_logprob[index] if isinstance(self.return_logprob, list) else self.return_logprob)
 
+    def logprob_start(self, index: int, length: int) -> int:
+        """Return the first position of a prompt of this length that its answer has an entry for."""
+        start = self.logprob_start_len
+        start = start[index] if isinstance(start, list) else start
+        return length if start is None or start == -1 or not self.wants_logprobs(index) else start
+
     async def prompts(self, text: Text, session: str = "") -> list[Prompt]:
         """
         Return the prompts.
@@ -179,7 +185,7 @@ class GenerateBody(Body):
                 "sampling_params.n differs between prompts; accepted: one value for all", field="sampling_params.n"
             )
         for index, tokens in enumerate(ids):
-            self._require_no_input_logprobs(index, len(tokens))
+            self._require_logprob_start(index, len(tokens))
             self._require_routed_start(len(tokens))
         return [
             Prompt(
@@ -189,6 +195,7 @@ class GenerateBody(Body):
                 session_id=session,
                 cache_salt=salt_of(_at(self.cache_salt, index), _at(self.extra_key, index)),
                 routed_experts_start=self.routed_experts_start_len if self.return_routed_experts else None,
+                prompt_logprobs_start=self._prompt_logprobs_start(index, len(tokens)),
             )
             for index, tokens in enumerate(ids)
         ]
@@ -208,14 +215,17 @@ class GenerateBody(Body):
             return ids
         return [ids]
 
-    def _require_no_input_logprobs(self, index: int, length: int) -> None:
-        start = self.logprob_start_len
-        start = start[index] if isinstance(start, list) else start
-        if self.wants_logprobs(index) and start is not None and start not in {-1, length}:
+    def _require_logprob_start(self, index: int, length: int) -> None:
+        if not 0 <= (start := self.logprob_start(index, length)) <= length:
             raise InvalidRequestError(
-                f"logprob_start_len is {start}; accepted: -1 or the length of the prompt, since prompts are not scored",
+                f"logprob_start_len is {start}; accepted: 0 to {length}, the length of the prompt, or -1, the same",
                 field="logprob_start_len",
             )
+
+    def _prompt_logprobs_start(self, index: int, length: int) -> int | None:
+        # SGLang's first entry has no value, whatever its position.
+        following = self.logprob_start(index, length) + 1
+        return following if following < length else None
 
     def _require_routed_start(self, length: int) -> None:
         start = self.routed_experts_start_len

@@ -11,7 +11,6 @@ from tlt_common.domain.batch import Batch
 from tlt_common.domain.bounds import MAX_INTERNAL_ID, require_name
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
@@ -55,7 +54,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
             return EventResponse(growing(generation, body, prompts, answers), running=auth.work(name))
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
-        return await answered(lambda: answers.whole(chunks), tokens=sum(map(_size, chunks)))
+        return await answered(lambda: answers.whole(chunks), chunks=chunks)
 
     async def growing(
         generation: HttpGeneration, body: GenerateBody, prompts: Sequence[Prompt], answers: Answers
@@ -93,9 +92,3 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         return Response()
 
     return api
-
-
-def _size(chunk: TokenChunk) -> int:
-    """Return the number of tokens that an answer lists details for."""
-    routed = chunk.routed_experts
-    return len(chunk.token_ids) + (0 if routed is None else routed.tokens)

@@ -77,3 +77,28 @@ def plain_logprobs(
             logits_LV, tokens_B[rows_L], each, sampling_info, rows_L
         )
     return tokens_B
+
+
+def drop_skipped_prompts(batch: Any, result: Any) -> None:
+    """
+    Remove the log-probabilities of prompts whose requests SGLang skips when it processes a round.
+
+    Written against SGLang 0.5.23: `BatchResultProcessor.process_batch_result_prefill`.
+
+    With overlapped scheduling (GPU), a request may be retracted between the launch of its prefill and its processing,
+    if the next round finds no room for it. SGLang then skips the request, but not its values, and the requests after it
+    in the batch would get those. Call it before SGLang processes the result.
+    """
+    output, starts = result.logits_output, result.extend_logprob_start_len_per_req
+    if not starts or output is None or output.input_token_logprobs is None or not batch.forward_mode.is_extend():
+        return
+    counts = [length - start for length, start in zip(result.extend_input_len_per_req, starts, strict=True)]
+    skipped = [req.is_retracted or (req.finished() and req.inflight_middle_chunks <= 0) for req in batch.reqs]
+    if not any(count for count, is_skipped in zip(counts, skipped, strict=True) if is_skipped):
+        return
+    if result.copy_done is not None:
+        result.copy_done.synchronize()
+    output.finalize_input_logprobs()
+    parts = output.input_token_logprobs.split(counts)
+    kept = [part for part, is_skipped in zip(parts, skipped, strict=True) if not is_skipped]
+    output.input_token_logprobs = torch.cat(kept) if kept else output.input_token_logprobs[:0]

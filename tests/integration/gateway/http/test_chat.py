@@ -80,6 +80,18 @@ async def test_an_answer_has_the_message_its_tokens_and_their_logprobs(chat: Cha
     assert answer.usage.prompt_tokens_details.cached_tokens == 0
 
 
+async def test_a_chat_has_the_log_probabilities_of_its_prompt(chat: Chat) -> None:
+    chat.script("sunny", "warm")
+    answer = await chat.ask(ASK, extra_body={"prompt_logprobs": 0})
+    first, *others = answer.prompt_logprobs
+    assert first is None
+    assert others == [{str(token): {"logprob": -token / 128}} for token in chat.ids(ASKED)[1:]]
+    assert not hasattr(await chat.ask(ASK), "prompt_logprobs")
+    for refused in ({"prompt_logprobs": 2}, {"prompt_logprobs": 1, "stream": True}):
+        body = {"messages": ASK} | refused
+        assert (await chat.http.refused("/v1/chat/completions", body))["param"] == "prompt_logprobs"
+
+
 async def test_a_stream_adds_up_to_the_answer(chat: Chat) -> None:
     [said] = chat.script([*chat.bytes("sunny, 21 °ü"), chat.end])
     events = await chat.ask(ASK, stream=True, stream_options={"include_usage": True})

@@ -98,6 +98,14 @@ def test_routed_experts_need_engines_that_return_them_and_a_start_within_the_pro
             )
 
 
+def test_log_probabilities_are_of_tokens_of_the_prompt() -> None:
+    last = len(PROMPT.token_ids) - 1
+    for start in (0, last):
+        replace(PROMPT, prompt_logprobs_start=start).for_model(vocab_size=10, context_length=16)
+    for start in (-1, last + 1):
+        assert refused(replace(PROMPT, prompt_logprobs_start=start))[0] == "prompt.prompt_logprobs_start"
+
+
 FIELDS_OF_IDS: dict[str, Callable[[tuple[int, ...]], Prompt]] = {
     "prompt.token_ids": lambda ids: replace(PROMPT, token_ids=ids),
     "prompt.prefix_token_ids": lambda ids: replace(PROMPT, prefix_token_ids=ids),

@@ -1,3 +1,4 @@
+from array import array
 from dataclasses import replace
 
 from hypothesis import given
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, ResponseStats, TokenChunk
 from tlt_common.domain.transcript import PROVEN_ROUNDS, Transcript
 
 PROMPT = Prompt(
@@ -174,3 +175,34 @@ def test_staleness_counts_from_the_first_token_of_all_attempts() -> None:
     later = Transcript(transcript.rest())
     assert (later.is_stale(PolicyVersion(4)), later.is_stale(PolicyVersion(5))) == (False, True)
     assert later.fresh(versioned(5)).token_ids == ()
+
+
+SCORED = PromptLogprobs(first=1, logprobs=array("f", (-0.25,)))
+ASKING = replace(PROMPT, prompt_logprobs_start=0)
+
+
+def test_a_later_attempt_asks_for_the_prompts_logprobs_only_if_they_have_not_come() -> None:
+    transcript = Transcript(ASKING)
+    transcript.move(died=True)
+    assert transcript.rest().prompt_logprobs_start == 0
+    assert transcript.add(replace(chunk(3), prompt_logprobs=SCORED)).prompt_logprobs == SCORED
+    transcript.move(died=True)
+    assert transcript.rest().prompt_logprobs_start is None
+
+
+@given(st.integers(1, 4))
+def test_what_is_merged_keeps_the_prompts_logprobs(count: int) -> None:
+    first, *others = replace(chunk(3), prompt_logprobs=SCORED), *(chunk(token) for token in range(count - 1))
+    merged, followed = MergedChunk(), first
+    merged.add(first)
+    for other in others:
+        merged.add(other)
+        followed = followed.followed_by(other)
+    assert merged.whole().prompt_logprobs == followed.prompt_logprobs == SCORED
+
+
+def test_a_stale_response_keeps_the_prompts_logprobs() -> None:
+    transcript = Transcript(replace(ASKING, max_staleness=0))
+    versions = (PolicyVersion(1), PolicyVersion(2))
+    fresh = transcript.fresh(replace(chunk(3, 4), policy_versions=versions, prompt_logprobs=SCORED))
+    assert (fresh.token_ids, fresh.prompt_logprobs) == ((3,), SCORED)

@@ -1,6 +1,7 @@
 """Batches whose reader is slow."""
 
 import asyncio
+from array import array
 from collections.abc import AsyncGenerator
 from typing import cast
 
@@ -9,13 +10,14 @@ import pytest
 from tlt_common.domain.batch import Batch
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, TokenChunk
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.gate import Gate
 from tlt_gateway.queue.queue_capacity import QueueLimits, Reservation
 from tlt_gateway.requests import outbox
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.requests.outbox import Outbox
 from tlt_gateway.workers.pooled_worker import PooledWorker
 
 pytestmark = pytest.mark.looptime
@@ -86,3 +88,23 @@ async def test_a_slow_reader_costs_bounded_memory_and_no_slots(
     read += [sample async for sample in samples]
     assert {sample.sample_index for sample in read} == set(range(SAMPLES))
     assert sum(len(sample.response.token_ids) for sample in read) == SAMPLES * TOKENS
+
+
+async def test_scored_prompts_count_as_memory_until_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MAX_HELD_TOKENS", 10)
+    held = Outbox(stream_tokens=False)
+    scored = PromptLogprobs(first=1, logprobs=array("f", range(50)))
+    chunk = TokenChunk(
+        request_id=RequestId("r"), token_ids=(1,), logprobs=(0.0,), policy_versions=(), prompt_logprobs=scored
+    )
+    held.put((0, 0), chunk)
+    assert not held.gate.is_open
+    held.put(
+        (0, 0),
+        TokenChunk(
+            request_id=RequestId("r"), token_ids=(), logprobs=(), policy_versions=(), finish_reason=FinishReason.STOP
+        ),
+    )
+    [(_, read)] = [found async for found in held.chunks(1)]
+    assert read.prompt_logprobs == scored
+    assert held.gate.is_open

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_common.domain.response import FinishReason, RoutedExperts
+from tlt_common.domain.response import FinishReason, PromptLogprobs, RoutedExperts
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.engine.response import Response, refusal, sglang_params
 from tlt_worker.link.stop_strings import StopStrings
@@ -122,3 +122,37 @@ def test_a_response_without_its_experts_fails(rows: bytes | None) -> None:
     asking = replace(PROMPT, routed_experts_start=1, prefix_token_ids=(7,))
     with pytest.raises(RequestFailedError, match="routed"):
         Response(prompt=asking, routing=ROUTING).chunk(finished(2, rows))
+
+
+def scoring(*logprobs: float | None, tokens: int = 1) -> dict[str, Any]:
+    meta = {"completion_tokens": tokens, "finish_reason": None, "weight_version": "0"}
+    meta["input_token_logprobs"] = [(logprob, 1, None) for logprob in logprobs]
+    return {"output_ids": list(range(tokens)), "meta_info": meta}
+
+
+@pytest.mark.parametrize(
+    ("start", "sent", "expected"),
+    [
+        (0, (None, -0.25, -0.5), (1, [-0.25, -0.5])),
+        (1, (None, -0.25, -0.5), (1, [-0.25, -0.5])),
+        (2, (None, -0.5), (2, [-0.5])),
+    ],
+)
+def test_the_prompts_log_probabilities_come_with_the_first_tokens(
+    start: int, sent: tuple[float | None, ...], expected: tuple[int, list[float]]
+) -> None:
+    asking = replace(PROMPT, token_ids=(1, 2, 3), prompt_logprobs_start=start, prefix_token_ids=(7,))
+    response = Response(prompt=asking)
+    assert response.chunk(output()).prompt_logprobs is None  # nothing was computed yet
+    response = Response(prompt=asking)
+    chunk = response.chunk(scoring(*sent, -9.0))  # the last one is the prefix's, which SGLang takes for the prompt's
+    assert chunk.prompt_logprobs == PromptLogprobs(first=expected[0], logprobs=array("f", expected[1]))
+    assert response.chunk(scoring(*sent, -9.0, tokens=2)).prompt_logprobs is None
+
+
+def test_log_probabilities_of_a_prompt_that_are_missing_or_not_finite_fail_the_request() -> None:
+    asking = replace(PROMPT, prompt_logprobs_start=0)
+    with pytest.raises(RequestFailedError, match="returned 0 of 1 prompt log-probabilities"):
+        Response(prompt=asking).chunk(scoring(None))
+    with pytest.raises(RequestFailedError, match=r"token 1 of the prompt is nan.*under policy version 0"):
+        Response(prompt=asking).chunk(scoring(None, float("nan")))

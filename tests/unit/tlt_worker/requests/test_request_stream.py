@@ -1,6 +1,7 @@
 """A gateway's requests on a worker, over one stream, in virtual time."""
 
 import asyncio
+from array import array
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
-from tlt_common.domain.response import FinishReason, RoutedExperts, TokenChunk
+from tlt_common.domain.response import FinishReason, PromptLogprobs, RoutedExperts, TokenChunk
 from tlt_common.errors import DrainingError, InvalidRequestError, RequestFailedError, TltError
 from tlt_common.rpc.drain import Drain
 from tlt_worker.requests import outgoing
@@ -205,11 +206,14 @@ async def test_an_empty_message_ends_the_stream_with_its_reason(stream: RequestS
     assert not engine.running
 
 
-async def test_experts_of_several_responses_are_not_sent_in_one_message() -> None:
+async def test_experts_and_scored_prompts_of_several_responses_are_not_sent_in_one_message() -> None:
     """A message has a maximum size, and experts take megabytes for a response of thousands of tokens."""
     pending = Outgoing(pace_s=0.0)
     data = bytes(outgoing.MAX_TOKENS * outgoing.TOKEN_BYTES)
     routed = RoutedExperts(first=0, layers=1, top_k=1, dtype="U8", data=data)
-    for name in "abc":
-        pending.put(replace(chunk(name, 1, last=True), routed_experts=routed))
+    logprobs = array("f", bytes(outgoing.MAX_TOKENS * outgoing.TOKEN_BYTES))
+    scored = PromptLogprobs(first=1, logprobs=logprobs)
+    pending.put(replace(chunk("a", 1, last=True), routed_experts=routed))
+    pending.put(replace(chunk("b", 1, last=True), prompt_logprobs=scored))
+    pending.put(chunk("c", 1, last=True))
     assert [[part.request_id for part in await pending.take()] for _ in "abc"] == [["a"], ["b"], ["c"]]

@@ -71,7 +71,7 @@ class SamplingParams(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., max_new_tokens: _Optional[int] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., seed: _Optional[int] = ..., frequency_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., min_new_tokens: _Optional[int] = ..., logprobs: _Optional[_Union[LogprobKind, str]] = ..., stop: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Prompt(_message.Message):
-    __slots__ = ("request_id", "token_ids", "sampling", "speculation", "no_capture", "policy_version", "prefix_token_ids", "attempt", "max_staleness", "begun_version", "session_id", "cache_salt", "routed_experts_start")
+    __slots__ = ("request_id", "token_ids", "sampling", "speculation", "no_capture", "policy_version", "prefix_token_ids", "attempt", "max_staleness", "begun_version", "session_id", "cache_salt", "routed_experts_start", "prompt_logprobs_start")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +85,7 @@ class Prompt(_message.Message):
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
     ROUTED_EXPERTS_START_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_START_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     sampling: SamplingParams
@@ -98,10 +99,11 @@ class Prompt(_message.Message):
     session_id: str
     cache_salt: str
     routed_experts_start: int
-    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[Speculation, str]] = ..., no_capture: _Optional[bool] = ..., policy_version: _Optional[int] = ..., prefix_token_ids: _Optional[_Iterable[int]] = ..., attempt: _Optional[int] = ..., max_staleness: _Optional[int] = ..., begun_version: _Optional[int] = ..., session_id: _Optional[str] = ..., cache_salt: _Optional[str] = ..., routed_experts_start: _Optional[int] = ...) -> None: ...
+    prompt_logprobs_start: int
+    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[Speculation, str]] = ..., no_capture: _Optional[bool] = ..., policy_version: _Optional[int] = ..., prefix_token_ids: _Optional[_Iterable[int]] = ..., attempt: _Optional[int] = ..., max_staleness: _Optional[int] = ..., begun_version: _Optional[int] = ..., session_id: _Optional[str] = ..., cache_salt: _Optional[str] = ..., routed_experts_start: _Optional[int] = ..., prompt_logprobs_start: _Optional[int] = ...) -> None: ...
 
 class TokenChunk(_message.Message):
-    __slots__ = ("request_id", "token_ids", "logprobs", "policy_versions", "finish_reason", "stats", "rounds", "matched_stop", "routed_experts")
+    __slots__ = ("request_id", "token_ids", "logprobs", "policy_versions", "finish_reason", "stats", "rounds", "matched_stop", "routed_experts", "prompt_logprobs")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +113,7 @@ class TokenChunk(_message.Message):
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     MATCHED_STOP_FIELD_NUMBER: _ClassVar[int]
     ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedScalarFieldContainer[float]
@@ -120,7 +123,16 @@ class TokenChunk(_message.Message):
     rounds: int
     matched_stop: str
     routed_experts: RoutedExperts
-    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., policy_versions: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stats: _Optional[_Union[ResponseStats, _Mapping]] = ..., rounds: _Optional[int] = ..., matched_stop: _Optional[str] = ..., routed_experts: _Optional[_Union[RoutedExperts, _Mapping]] = ...) -> None: ...
+    prompt_logprobs: PromptLogprobs
+    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., policy_versions: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stats: _Optional[_Union[ResponseStats, _Mapping]] = ..., rounds: _Optional[int] = ..., matched_stop: _Optional[str] = ..., routed_experts: _Optional[_Union[RoutedExperts, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[PromptLogprobs, _Mapping]] = ...) -> None: ...
+
+class PromptLogprobs(_message.Message):
+    __slots__ = ("first", "logprobs")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    logprobs: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, first: _Optional[int] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class RoutedExperts(_message.Message):
     __slots__ = ("first", "layer_count", "top_k", "dtype", "data")
