@@ -125,8 +125,10 @@ def test_a_response_without_its_experts_fails(rows: bytes | None) -> None:
 
 
 def scoring(*logprobs: float | None, tokens: int = 1) -> dict[str, Any]:
-    meta = {"completion_tokens": tokens, "finish_reason": None, "weight_version": "0"}
-    meta["input_token_logprobs"] = [(logprob, 1, None) for logprob in logprobs]
+    entries = [(logprob, 1, None) for logprob in logprobs]
+    meta = {
+        "completion_tokens": tokens, "finish_reason": None, "weight_version": "0", "input_token_logprobs": entries,
+    }  # fmt: skip
     return {"output_ids": list(range(tokens)), "meta_info": meta}
 
 
