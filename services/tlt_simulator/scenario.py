@@ -52,6 +52,11 @@ class RlTrainer(Frozen):
     trainer cannot have any.
     """
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether it learns while rollouts go on."""
+        return self.max_staleness > 0
+
 
 class GatewayKeys(Frozen):
     """Keys of the gateway that decide where requests run, named and documented as in its configuration."""

@@ -89,7 +89,7 @@ def _simulated(run: PreparedRun, begin: Phases) -> Findings:
     scenario, trace = run.scenario, run.trace
     comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
     unplaced = () if scenario.memory is None else scenario.memory.warnings
-    timed = () if scenario.trainer.max_staleness else trace.steps  # logs have the times of synchronous steps
+    timed = () if scenario.trainer.is_asynchronous else trace.steps  # logs have the times of synchronous steps
     return Findings(
         comparison=comparison,
         responses=trace.responses,

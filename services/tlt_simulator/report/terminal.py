@@ -86,10 +86,10 @@ def _comparison(findings: Findings) -> Table:
     comparison = findings.comparison
     without, suite = comparison.without, comparison.with_suite
     speedups = sorted(pair.speedup for pair in pairs(comparison))
-    spread = "" if comparison.scenario.trainer.max_staleness else f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
+    spread = "" if comparison.scenario.trainer.is_asynchronous else f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
     found = _plain_table("", "without TLT", "with TLT", "times as fast", "")
     found.add_row("whole run", *_both(without.seconds, suite.seconds), "")
-    is_asynchronous = comparison.scenario.trainer.max_staleness > 0
+    is_asynchronous = comparison.scenario.trainer.is_asynchronous
     waited = "trainer waits for rollouts" if is_asynchronous else "rollouts"
     found.add_row(waited, *_both(without.waited_s, suite.waited_s), "")
     for name, of in _OF_STEPS[is_asynchronous]:

@@ -77,12 +77,11 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
             raise ConfigError(f"{option} {given}: unknown key; accepted: {', '.join(known)}", field=given)
         scenario = _with(scenario, key, text, f"{option} {given}")
     trainer = scenario.trainer
-    if trainer.colocated and trainer.max_staleness:
+    if trainer.colocated and trainer.is_asynchronous:
         raise ConfigError(
-            f"trainer.max_staleness (--max-staleness) is {trainer.max_staleness}, and trainer.colocated (--colocated) "
-            "is true: rollouts go on while an asynchronous trainer learns, so that it needs GPUs of its own; accepted: "
-            "one of them",
-            field="trainer.max_staleness",
+            f"max_staleness is {trainer.max_staleness} and the trainer is colocated: rollouts go on while an "
+            "asynchronous trainer learns, so that it needs GPUs of its own; accepted: --max-staleness or --colocated",
+            field="max_staleness",
         )
     memory = scenario.memory
     if memory is None or scenario.engine == before.engine:

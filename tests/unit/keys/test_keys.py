@@ -59,7 +59,6 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("services/tlt_simulator/traces/reading.py", "name"): ("group", "cap"),
     # User input: keys, fields of a file of costs, and of a benchmark's lines.
     ("services/tlt_simulator/sweep/keys.py", "given"): (),
-    ("services/tlt_simulator/sweep/keys.py", "key"): (),
     ("services/tlt_simulator/sweep/keys.py", "origin"): (),
     ("services/tlt_simulator/costs/files.py", "field"): (),
     ("services/tlt_simulator/costs/benchmarks.py", "name"): (),
