@@ -12,9 +12,9 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import gateway
 from tlt_common.client import Client
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
-from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.connection import Connection
 from tlt_common.integrations.verl.server import TltServer
-from tlt_common.integrations.verl.weights import WeightsSender
+from tlt_common.integrations.weights import WeightsSender
 from tlt_gateway.config import GatewayConfig
 
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "repetition_penalty": 1.0, "logprobs": True}
@@ -36,7 +36,7 @@ class Tensor:
 @asynccontextmanager
 async def serving(worker: FakeWorker) -> AsyncIterator[tuple[TltServer, Connection]]:
     async with gateway(GatewayConfig(workers=(worker.address,))) as address:
-        connection = Connection.of({"endpoint": address, "wait_s": 10})
+        connection = Connection.of({"endpoint": address, "wait_s": 10}, key="engine_kwargs.tlt")
         server = TltServer(connection, prompt_length=8, response_length=4)
         try:
             assert await server.launch() == address
@@ -72,7 +72,7 @@ async def test_responses_have_the_form_of_verl(worker: FakeWorker) -> None:
 
 async def test_responses_end_at_the_end_tokens_of_verls_tokenizer(worker: FakeWorker) -> None:
     async with gateway(GatewayConfig(workers=(worker.address,))) as address:
-        connection = Connection.of({"endpoint": address, "wait_s": 10})
+        connection = Connection.of({"endpoint": address, "wait_s": 10}, key="engine_kwargs.tlt")
         server = TltServer(connection, prompt_length=8, response_length=4, end_token_ids=(12,))
         ended = await server.generate("a", [3, 10], dict(SAMPLING))
         ignoring = await server.generate("b", [3, 10], {**SAMPLING, "ignore_eos": True})
@@ -179,7 +179,11 @@ async def test_what_has_no_effect_is_refused_by_name(worker: FakeWorker, change:
 
 
 async def test_a_server_without_a_gateway_does_not_start() -> None:
-    server = TltServer(Connection.of({"endpoint": "127.0.0.1:1", "wait_s": 0.2}), prompt_length=8, response_length=4)
+    server = TltServer(
+        Connection.of({"endpoint": "127.0.0.1:1", "wait_s": 0.2}, key="engine_kwargs.tlt"),
+        prompt_length=8,
+        response_length=4,
+    )
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
         await server.launch()
     await server.aclose()

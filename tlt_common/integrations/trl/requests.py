@@ -2,28 +2,12 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import groupby
-from math import gcd
 from typing import Any
 
 from tlt_common.client import FinishReason, SamplingParams, TokenChunk
 from tlt_common.errors import AbortedError, StaleVersionError
 from tlt_common.integrations.sampling import arguments_of
 from tlt_common.integrations.trl.chat import templated
-
-
-def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
-    """
-    Group TRL's prompts into one prompt with n samples each, so that engines can exploit siblings.
-
-    `generations` is n. A process may have a part of a group, and a step may contain the same prompt twice in a row: the
-    group size is the largest one that divides all runs of equal prompts.
-
-    Returns:
-        One prompt per group, and the number of samples per prompt.
-    """
-    samples = gcd(generations, *(len(list(same)) for _, same in groupby(prompt_ids)))
-    return list(prompt_ids[::samples]), samples
 
 
 def derived_seed(seed: int, *place: int) -> int:

@@ -29,9 +29,10 @@ from typing import Any, Protocol, TypeAlias, Unpack
 from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams, TokenChunk
 from tlt_common.client.adapters import adapter_of
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
+from tlt_common.integrations.siblings import grouped
 from tlt_common.integrations.trl.colocation import SharedDevices
 from tlt_common.integrations.trl.generation import TrainerGeneration
-from tlt_common.integrations.trl.requests import derived_seed, grouped, require_usable, sampling_of, tokenized
+from tlt_common.integrations.trl.requests import derived_seed, require_usable, sampling_of, tokenized
 
 StateDict: TypeAlias = Mapping[str, Any]
 Export: TypeAlias = Callable[[StateDict], StateDict | str | PathLike[str]]

@@ -14,13 +14,15 @@ from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegist
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from tlt_common.errors import ConfigError
+from tlt_common.integrations.connection import Connection
 from tlt_common.integrations.sampling import end_tokens_of
-from tlt_common.integrations.verl.connection import Connection
 from tlt_common.integrations.verl.server import TltServer
 from tlt_common.integrations.verl.settings import require_supported
-from tlt_common.integrations.verl.weights import WeightsSender
+from tlt_common.integrations.weights import WeightsSender
 
 NAME = "tlt"
+KEY = "actor_rollout_ref.rollout.checkpoint_engine.engine_kwargs.tlt"
+"""Where verl's configuration has the connection."""
 
 
 class TltReplica(RolloutReplica):  # type: ignore[misc]
@@ -56,7 +58,7 @@ class TltReplica(RolloutReplica):  # type: ignore[misc]
         if self.is_reward_model or self.is_teacher_model:
             raise ConfigError(f"rollout.name={NAME} serves the policy only; use another for reward and teacher models")
         require_supported(self.config, self.model_config)
-        connection = Connection.of(self.config.checkpoint_engine.engine_kwargs.get(NAME, {}))
+        connection = Connection.of(self.config.checkpoint_engine.engine_kwargs.get(NAME, {}), key=KEY)
         actor: Any = ray.remote(TltServer)
         server = actor.options(
             name=f"tlt_server_{self.replica_rank}{self.name_suffix}", max_concurrency=self.max_concurrency
@@ -94,7 +96,7 @@ class TltCheckpointEngine(CheckpointEngine):  # type: ignore[misc]
             ConfigError: The endpoint is missing, or a key is unknown.
         """
         del bucket_size
-        self._sender = WeightsSender(Connection.of(options)) if is_master else None
+        self._sender = WeightsSender(Connection.of(options, key=KEY)) if is_master else None
 
     def prepare(self) -> dict[str, Any]:
         """Do nothing: no buffers or groups are needed."""

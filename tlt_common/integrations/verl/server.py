@@ -11,8 +11,8 @@ from typing import Any
 from tlt_common.client import Client, FinishReason, TokenChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
+from tlt_common.integrations.connection import Connection
 from tlt_common.integrations.sampling import ending_at
-from tlt_common.integrations.verl.connection import Connection
 from tlt_common.integrations.verl.requests import Lengths, prompt_fields, prompt_logprobs_start, sampling_of
 
 STOP_REASONS = {FinishReason.STOP: "completed", FinishReason.LENGTH: "completed", FinishReason.ABORT: "aborted"}

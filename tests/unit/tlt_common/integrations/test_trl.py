@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tlt_common.client import SamplingParams
 from tlt_common.integrations.openrlhf import TltEngine
+from tlt_common.integrations.siblings import grouped
 from tlt_common.integrations.trl import TltAsyncRollouts, TltRollouts
-from tlt_common.integrations.trl.requests import grouped
 
 A, B, C = [1, 2], [3], [4, 5]
 

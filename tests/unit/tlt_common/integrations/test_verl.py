@@ -8,17 +8,19 @@ from typing import Any
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.connection import Connection
 from tlt_common.integrations.verl.settings import require_supported
+
+KEY = "engine_kwargs.tlt"
 
 
 async def test_the_connection_is_read_from_verls_configuration(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a" * 32)
-    connection = Connection.of({"endpoint": ["a:1", "b:1"], "tls": False, "token_file": str(token)})
+    connection = Connection.of({"endpoint": ["a:1", "b:1"], "tls": False, "token_file": str(token)}, key=KEY)
     async with connection.client() as client:
         assert client.endpoint == "a:1, b:1"
-    assert Connection.of({"endpoint": "a:1"}).endpoint == ("a:1",)
+    assert Connection.of({"endpoint": "a:1"}, key=KEY).endpoint == ("a:1",)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ async def test_the_connection_is_read_from_verls_configuration(tmp_path: Path) -
 )
 def test_a_key_that_is_missing_or_unknown_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Connection.of(options)
+        Connection.of(options, key=KEY)
 
 
 def settings(**changes: Any) -> tuple[SimpleNamespace, SimpleNamespace]:

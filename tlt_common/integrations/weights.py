@@ -1,9 +1,9 @@
-"""Sends weights from verl's trainer to the suite."""
+"""Sends the weights of a trainer's process to the suite, for trainers that hand over names and tensors."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.connection import Connection
 
 
 class WeightsSender:
