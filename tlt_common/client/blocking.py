@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from os import PathLike
 from types import TracebackType
@@ -171,6 +172,15 @@ class BlockingClient:
     def wait_ready(self, timeout_s: float, *, workers: int = 1) -> ServerInfo:
         """Wait until the gateway is reachable and `workers` workers accept requests. See `Client.wait_ready`."""
         return self._run(self._client.wait_ready(timeout_s, workers=workers))
+
+    def submit(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Future[Result]:
+        """
+        Start a call of the asyncio client in the background thread, for callers that must not block or that have event
+        loops of their own: `await asyncio.wrap_future(client.submit(lambda inner: inner.generate([3, 5])))`.
+
+        Cancelling the future aborts the call's requests on the server.
+        """
+        return asyncio.run_coroutine_threadsafe(call(self._client), self._loop)
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -44,6 +44,13 @@ def test_the_blocking_client_does_what_the_other_does(client: BlockingClient, se
     assert [fake.policy_version for fake in served.workers] == [1, 1]
 
 
+def test_a_call_is_submitted_from_any_event_loop(client: BlockingClient) -> None:
+    async def answered() -> tuple[int, ...]:
+        return (await asyncio.wrap_future(client.submit(lambda inner: inner.generate([5], EIGHT)))).token_ids
+
+    assert [asyncio.run(answered()) for _ in range(2)] == [tuple(range(6, 14))] * 2
+
+
 def test_the_blocking_client_raises_our_errors(client: BlockingClient) -> None:
     with pytest.raises(InvalidRequestError, match="is empty"):
         client.generate([])
