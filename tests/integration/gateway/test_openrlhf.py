@@ -82,7 +82,7 @@ async def test_what_has_no_effect_is_refused_by_name(change: dict[str, Any], mes
     await engine.aclose()
 
 
-@pytest.mark.parametrize("name", ["trl", "openrlhf", "verl.server", "verl.weights"])
+@pytest.mark.parametrize("name", ["trl", "openrlhf", "verl.server", "weights", "nemo_rl"])
 def test_adapters_import_no_trainer(name: str) -> None:
     heavy = "('trl', 'torch', 'openrlhf', 'vllm', 'verl', 'ray', 'transformers')"
     code = f"import sys, tlt_common.integrations.{name}; sys.exit(any(one in sys.modules for one in {heavy}))"
