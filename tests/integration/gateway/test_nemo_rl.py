@@ -82,7 +82,7 @@ def test_a_cancelled_row_is_aborted_on_the_server(generation: TltGeneration, ser
 
     async def cancelled() -> None:
         async with Client(served.address) as client, asyncio.TaskGroup() as tasks:
-            row = tasks.create_task(anext(generation.generate_async(batch([10]))))  # type: ignore[arg-type]
+            row = tasks.create_task(anext(generation.generate_async(batch([10]))))
             while not (await client.info()).running:
                 pass
             row.cancel()

@@ -108,7 +108,7 @@ def _kind_of(config: Mapping[str, Any], *, greedy: bool) -> LogprobKind:
     return LogprobKind.TRUNCATED if truncates and not greedy else LogprobKind.POLICY
 
 
-def output_of(data: Mapping[str, Any], responses: Sequence[TokenChunk | None], *, pad: int) -> Any:
+def output_of(data: Any, responses: Sequence[TokenChunk | None], *, pad: int) -> Any:
     """
     Return NeMo-RL's GenerationOutputSpec, in the class of the batch.
 
