@@ -151,7 +151,8 @@ def rolled_out(run: Any, generation: TltGeneration, tokenizer: Any, environment:
 def main(endpoint: str, model: str) -> None:
     """Run all and check it."""
     require_compatible()
-    tokenizer, environment = AutoTokenizer.from_pretrained(model), Countdown.remote()
+    actor: Any = Countdown  # Ray has replaced the class
+    tokenizer, environment = AutoTokenizer.from_pretrained(model), actor.remote()
     generation = TltGeneration(None, config_of(endpoint))
     synchronizer: Any = TltWeightSynchronizer(Policy(model), generation)
     synchronizer.init_communicator()
