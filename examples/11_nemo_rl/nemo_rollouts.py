@@ -17,7 +17,7 @@ import ray
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tlt_suite.nemo_rl import TltCheckpointEngine, TltGeneration, TltWeightSynchronizer
+from tlt_suite.nemo_rl import TltGeneration, TltWeightSender, TltWeightSynchronizer
 
 
 class NoLogger(ModuleType):
@@ -44,11 +44,11 @@ from nemo_rl.weight_sync.interfaces import WeightSynchronizer  # noqa: E402
 PROMPTS = ("<bos> Numbers 2 5 7 . Target 14 .", "<bos> Numbers 3 4 6 . Target 18 .")
 SAMPLES = 2
 NEW_TOKENS = 1500
-TRANSPORT = "tlt_suite.nemo_rl:TltCheckpointEngine"
+TRANSPORT = "tlt_suite.nemo_rl:TltWeightSender"
 PLACES = [
     (GenerationInterface, TltGeneration),
     (WeightSynchronizer, TltWeightSynchronizer),
-    (CheckpointEngine, TltCheckpointEngine),
+    (CheckpointEngine, TltWeightSender),
 ]
 
 

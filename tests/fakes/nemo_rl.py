@@ -164,7 +164,7 @@ def config_of(endpoint: str, **changes: Any) -> dict[str, Any]:
         endpoint: host:port of the gateway.
         changes: Other values; those of `vllm_cfg` and `vllm_kwargs` are added to theirs.
     """
-    transport = "tlt_suite.nemo_rl:TltCheckpointEngine"
+    transport = "tlt_suite.nemo_rl:TltWeightSender"
     vllm = {"async_engine": True, "precision": "bfloat16", "kv_cache_dtype": "auto", "max_model_len": 128}
     return {
         "backend": "vllm", "max_new_tokens": 4, "temperature": 1.0, "top_p": 1.0, "top_k": None,

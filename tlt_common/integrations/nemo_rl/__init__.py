@@ -8,6 +8,6 @@ No module here imports NeMo-RL, Ray or torch before NeMo-RL calls it.
 
 from tlt_common.integrations.nemo_rl.generation import TltGeneration
 from tlt_common.integrations.nemo_rl.installed import install
-from tlt_common.integrations.nemo_rl.weights import TltCheckpointEngine, TltWeightSynchronizer
+from tlt_common.integrations.nemo_rl.weights import TltWeightSender, TltWeightSynchronizer
 
-__all__ = ["TltCheckpointEngine", "TltGeneration", "TltWeightSynchronizer", "install"]
+__all__ = ["TltGeneration", "TltWeightSender", "TltWeightSynchronizer", "install"]

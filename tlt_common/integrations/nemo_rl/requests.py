@@ -124,8 +124,6 @@ def output_of(data: Any, responses: Sequence[TokenChunk | None], *, pad: int) ->
     Raises:
         AbortedError: A response was aborted.
     """
-    import torch
-
     for response in responses:
         if response is not None and response.finish_reason is FinishReason.ABORT:
             raise AbortedError(f"request {response.request_id} was aborted")
@@ -133,21 +131,21 @@ def output_of(data: Any, responses: Sequence[TokenChunk | None], *, pad: int) ->
     starts = [int(length) for length in data["input_lengths"]]
     counts = [len(response.token_ids) if response else 0 for response in responses]
     ends = [start + count for start, count in zip(starts, counts, strict=True)]
-    shape, device = (len(starts), max([input_ids_BS.shape[1], *ends])), input_ids_BS.device
-    output_ids_BS = torch.full(shape, pad, dtype=input_ids_BS.dtype, device=device)
-    logprobs_BS = torch.zeros(shape, dtype=torch.float32, device=device)
+    shape = (len(starts), max([input_ids_BS.shape[1], *ends]))
+    output_ids_BS = input_ids_BS.new_full(shape, pad)
+    logprobs_BS = input_ids_BS.new_zeros(shape).float()
     output_ids_BS[:, : input_ids_BS.shape[1]] = input_ids_BS
     for row, (response, start, end) in enumerate(zip(responses, starts, ends, strict=True)):
         if response is not None:
-            output_ids_BS[row, start:end] = torch.tensor(list(response.token_ids), dtype=input_ids_BS.dtype)
-            logprobs_BS[row, start:end] = torch.tensor(list(response.logprobs), dtype=torch.float32)
+            output_ids_BS[row, start:end] = output_ids_BS.new_tensor(response.token_ids)
+            logprobs_BS[row, start:end] = logprobs_BS.new_tensor(response.logprobs)
     cut = [response is None or response.finish_reason is FinishReason.LENGTH for response in responses]
     return type(data)({
         "output_ids": output_ids_BS,
         "logprobs": logprobs_BS,
-        "generation_lengths": torch.tensor(counts, dtype=torch.long, device=device),
-        "unpadded_sequence_lengths": torch.tensor(ends, dtype=torch.long, device=device),
-        "truncated": torch.tensor(cut, dtype=torch.bool, device=device),
+        "generation_lengths": input_ids_BS.new_tensor(counts).long(),
+        "unpadded_sequence_lengths": input_ids_BS.new_tensor(ends).long(),
+        "truncated": input_ids_BS.new_tensor(cut).bool(),
     })  # fmt: skip
 
 

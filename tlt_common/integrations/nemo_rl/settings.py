@@ -7,7 +7,7 @@ from tlt_common.errors import ConfigError
 from tlt_common.integrations.connection import Connection
 
 GENERATION = "policy.generation"
-TRANSPORT = "tlt_suite.nemo_rl:TltCheckpointEngine"
+TRANSPORT = "tlt_suite.nemo_rl:TltWeightSender"
 """The `refit_transport` by which NeMo-RL's policy workers find the class that sends weights."""
 KEY = f"{GENERATION}.refit_cfg.{TRANSPORT}"
 """Where the configuration has the connection."""

@@ -98,7 +98,7 @@ class TltWeightSynchronizer:
         )
 
 
-class TltCheckpointEngine:
+class TltWeightSender:
     """Sends a policy's weights to the gateway: NeMo-RL creates one in each policy worker, by `refit_transport`."""
 
     shard_expert_weights = False

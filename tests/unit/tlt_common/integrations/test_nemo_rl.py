@@ -16,14 +16,14 @@ from tlt_common.client import LogprobKind
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import AbortedError, ConfigError, InvalidRequestError
-from tlt_common.integrations.nemo_rl import TltCheckpointEngine, TltGeneration, TltWeightSynchronizer, install
+from tlt_common.integrations.nemo_rl import TltGeneration, TltWeightSender, TltWeightSynchronizer, install
 from tlt_common.integrations.nemo_rl.requests import output_of, rows_of, sampling_of
 from tlt_common.integrations.nemo_rl.settings import TRANSPORT, connection_of, require_supported
 
 PLACES = [
     (upstream.GenerationInterface, TltGeneration),
     (upstream.WeightSynchronizer, TltWeightSynchronizer),
-    (upstream.CheckpointEngine, TltCheckpointEngine),
+    (upstream.CheckpointEngine, TltWeightSender),
 ]
 
 
@@ -54,7 +54,7 @@ def test_the_connection_is_read_before_and_after_nemo_rl_has_validated_it() -> N
     validated = SimpleNamespace(model_extra=config["refit_cfg"])
     assert connection_of(config) == connection_of(config | {"refit_cfg": validated})
     assert connection_of(config).endpoint == ("a:1",)
-    with pytest.raises(ConfigError, match=r"refit_cfg\.tlt_suite\.nemo_rl:TltCheckpointEngine\.endpoint is missing"):
+    with pytest.raises(ConfigError, match=r"refit_cfg\.tlt_suite\.nemo_rl:TltWeightSender\.endpoint is missing"):
         connection_of(config | {"refit_cfg": {}})
     with pytest.raises(ConfigError, match="adress: accepted: end"):
         connection_of(config | {"refit_cfg": {TRANSPORT: {"endpoint": "a:1", "adress": 1}}})
@@ -120,7 +120,7 @@ def test_a_policy_with_a_draft_model_and_scales_of_a_cache_are_refused() -> None
 
 
 async def test_vllms_own_workers_do_not_receive_by_this_transport() -> None:
-    engine = TltCheckpointEngine(0, endpoint="a:1")
+    engine = TltWeightSender(0, endpoint="a:1")
     with pytest.raises(ConfigError, match="install"):
         engine.init_rollout_process_group(rollout_rank=0)
     with pytest.raises(ConfigError, match="install"):
