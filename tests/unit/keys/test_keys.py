@@ -20,6 +20,17 @@ OF_VERL = (
     "model.lora.merge",
 )
 """Settings of verl that its adapter refuses."""
+OF_NEMO_RL = (
+    "algorithm",
+    "async_rl.generation_fleet_health.enabled",
+    "env.should_use_nemo_gym",
+    "nccl_reshard",
+    "nemo_rl.algorithms.grpo",
+    "policy.draft.enabled",
+    "policy.generation.refit_transport",
+    "policy.generation.vllm_cfg.kv_cache_dtype",
+)
+"""Settings, a transport and a module of NeMo-RL, and an argument, which its adapter refuses."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("demos/countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail", "shallow"),
     ("benchmarks/tlt_bench/engines/prepare.py", "name"): ("model", "drafter"),
@@ -81,6 +92,7 @@ NO_KEYS = {
     "last_ttft",
     "median_tpot_ms",
     *OF_VERL,
+    *OF_NEMO_RL,
     "rollout.name",
     "checkpoint_engine.backend",
     "trainer.v1.trainer_mode",

@@ -242,5 +242,7 @@ async def _responses(client: Client, rows: Sequence[GenerationRow]) -> list[Toke
 
 
 def _transport(name: str) -> ConfigError:
-    field = f"{GENERATION}.refit_transport"
-    return ConfigError(f"{field}: accepted: {TRANSPORT}; weights are not sent over {name}", field=field)
+    return ConfigError(
+        f"{GENERATION}.refit_transport: accepted: {TRANSPORT}; weights are not sent over {name}",
+        field="policy.generation.refit_transport",
+    )
