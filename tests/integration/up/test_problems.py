@@ -31,8 +31,8 @@ async def test_a_problem_is_told_once_and_an_unreachable_coordinator_ends_nothin
             await asyncio.sleep(0.05)
         await worker.say(replace(troubled, running=1))
         await asyncio.sleep(0.3)
-    coordinator.cancel()
-    await asyncio.wait({coordinator})
+        coordinator.cancel()  # before the worker leaves, which would be a second problem
+        await asyncio.wait({coordinator})
     await asyncio.sleep(0.3)
     assert not telling.done()
     telling.cancel()
