@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tlt_common.errors import WeightsUnreadableError
 from tlt_common.weights.adapter import Adapter, Change
-from tlt_common.weights.checkpoint import entries_in
+from tlt_common.weights.checkpoint import entries_in, read_tensors
 from tlt_common.weights.experts import are_served_apart, entries_apart
 from tlt_common.weights.files import weight_files
 from tlt_common.weights.layout import FILE_NAME
@@ -102,16 +102,12 @@ class AdaptedCheckpoint:
         adapter, changes = self.changes(config)
         if not changes.keys() & {EMBEDDING, HEAD}:
             return self.base
-        from safetensors import safe_open
         from safetensors.torch import save_file
 
         from tlt_worker.checkpoints.merged import computed, merged
 
-        found: dict[str, Tensor] = {}
-        for entry in entries_in(self.base):
-            if entry.name in {EMBEDDING, HEAD}:
-                with safe_open(entry.file, framework="pt") as tensors:
-                    found[entry.name] = tensors.get_tensor(entry.name)
+        shapes = {entry.name: entry.shape for entry in entries_in(self.base) if entry.name in {EMBEDDING, HEAD}}
+        found = read_tensors(self.base, shapes)
         changed = merged(found.items(), adapter, {name: changes[name] for name in found if name in changes})
         to = directory / _SHARED
         to.mkdir()
