@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
-from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError, UnavailableError, WeightsUnreadableError
+from tlt_common.errors import InvalidRequestError, StaleVersionError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.piece_log import PieceLog
+from tlt_gateway.weights.any_worker import from_any
 from tlt_gateway.weights.release import Release
 from tlt_gateway.weights.release_store import ReleaseStore
 from tlt_gateway.weights.trainer_stream import received
@@ -66,24 +67,13 @@ def require_base(base: PolicyVersion, release: Release) -> None:
         )
 
 
-async def _whole(
-    pool: WorkerPool, base: ReleaseId, uri: str | None, changes: PieceLog | None
-) -> AsyncIterator[TensorChunk]:
-    error: TltError = UnavailableError(f"no worker that serves {base} is available")
-    for worker in _serving(pool, base):
-        has_begun = False
-        try:
-            async for chunk in worker.remote.fold(base, uri, None if changes is None else changes.follow()):
-                has_begun = True
-                yield chunk
-        except (UnavailableError, WeightsUnreadableError) as lost:
-            if has_begun:
-                raise
-            log.warning("not_folded", worker=worker.name, error=lost.message)
-            error = lost
-        else:
-            return
-    raise error
+def _whole(pool: WorkerPool, base: ReleaseId, uri: str | None, changes: PieceLog | None) -> AsyncIterator[TensorChunk]:
+    return from_any(
+        _serving(pool, base),
+        lambda worker: worker.remote.fold(base, uri, None if changes is None else changes.follow()),
+        nobody=f"no worker that serves {base} is available",
+        on_failure=lambda worker, lost: log.warning("not_folded", worker=worker.name, error=lost.message),
+    )
 
 
 def _serving(pool: WorkerPool, base: ReleaseId) -> list[PooledWorker]:

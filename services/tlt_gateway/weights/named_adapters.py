@@ -8,10 +8,11 @@ from typing import Any
 from tlt_common.domain.bounds import MAX_NAME, require_name
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ADAPTER_CONFIG, NO_ADAPTER, TensorChunk, UpdateResult, WeightsUpdate
-from tlt_common.errors import InvalidRequestError, NotFoundError, TltError, UnavailableError, WeightsUnreadableError
+from tlt_common.errors import InvalidRequestError, NotFoundError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.adapter import MAX_CONFIG_BYTES
 from tlt_common.weights.checkpoint import pieces
+from tlt_gateway.weights.any_worker import from_any
 from tlt_gateway.weights.fanout import WeightsFanout
 from tlt_gateway.workers.pooled_worker import PooledState
 from tlt_gateway.workers.worker_pool import WorkerPool
@@ -96,23 +97,14 @@ class NamedAdapters:
         update = WeightsUpdate(version=version, uri=None, adapter_base="", adapter_name=name)
         return await self._weights.update(update, tensors)
 
-    async def _read(self, source: str | bytes) -> AsyncGenerator[TensorChunk, None]:
-        error: TltError = UnavailableError("no worker is available for the weights update")
+    def _read(self, source: str | bytes) -> AsyncGenerator[TensorChunk, None]:
         answering = [worker for worker in self._pool.workers if worker.answers and worker.info is not None]
-        for worker in sorted(answering, key=lambda one: (one.state is not PooledState.READY, one.name)):
-            has_begun = False
-            try:
-                async for chunk in worker.remote.receiver.adapter(source):
-                    has_begun = True
-                    yield chunk
-            except (UnavailableError, WeightsUnreadableError) as lost:
-                if has_begun:
-                    raise
-                log.warning("adapter_not_read", worker=worker.name, error=lost.message)
-                error = lost
-            else:
-                return
-        raise error
+        return from_any(
+            sorted(answering, key=lambda one: (one.state is not PooledState.READY, one.name)),
+            lambda worker: worker.remote.receiver.adapter(source),
+            nobody="no worker is available for the weights update",
+            on_failure=lambda worker, lost: log.warning("adapter_not_read", worker=worker.name, error=lost.message),
+        )
 
 
 async def _joined(
