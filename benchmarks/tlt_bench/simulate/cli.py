@@ -9,7 +9,15 @@ from tlt_bench.options import Json
 
 def simulate(
     json: Json = "-",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps; with --sweep, one seed.")] = False,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROW",
+            help="Simulate this row of `tlt simulate --case paper` instead, with other values of the keys whose "
+            "defaults were chosen by simulation, one at a time. Takes about 10 minutes.",
+        ),
+    ] = None,
 ) -> None:
     """
     Compare `tlt simulate` to a real gateway, coordinator and four workers. Takes about a minute.
@@ -17,6 +25,6 @@ def simulate(
     Engines and trainers are scripted with known durations. Reports the error of simulated step durations, and how well
     the simulator predicts when workers are lent.
     """
-    from tlt_bench.simulate.measure import measure
+    from tlt_bench.simulate import measure, sweeps
 
-    measure(quick=quick).write(json)
+    (measure.measure(quick=quick) if sweep is None else sweeps.measure(sweep, quick=quick)).write(json)

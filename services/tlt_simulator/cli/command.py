@@ -12,7 +12,7 @@ from tlt_common.errors import ConfigError
 from tlt_simulator.cases import PublishedCase
 from tlt_simulator.cli.inputs import Inputs, check
 from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, write_json
-from tlt_simulator.cli.prepared import PreparedRun, prepared
+from tlt_simulator.cli.prepared import PreparedRun, open_rows, prepared
 from tlt_simulator.cli.progress import Phases, phases
 from tlt_simulator.fit.extrapolation import extrapolations
 from tlt_simulator.report import interval, rows, sensitivity, what_to_set
@@ -61,9 +61,15 @@ def simulate(
     if json_to and json_to != STANDARD_OUTPUT:
         require_directory(Path(json_to), "--json")
     check(inputs)
+    labels = open_rows(inputs)
+    if labels and html is not None:
+        accepted = "; ".join(labels)
+        raise ConfigError(
+            f"--html is for one row of --case {inputs.case}; accepted with --row: {accepted}", field="html"
+        )
     runs = prepared(inputs)
-    if runs[0].case is not None and len(runs) > 1:
-        _all_rows(runs[0].case, runs, json_to, html, processes or cores())
+    if runs[0].case is not None and labels:
+        _all_rows(runs[0].case, runs, json_to, processes or cores())
         return
     is_shown = json_to != STANDARD_OUTPUT
     with phases() as begin:
@@ -145,13 +151,8 @@ def _parts(
     yield {"what_to_set": settings}
 
 
-def _all_rows(
-    whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, html: Path | None, processes: int
-) -> None:
+def _all_rows(whole: PublishedCase, runs: Sequence[PreparedRun], json_to: str, processes: int) -> None:
     """Compare every row of a case with its published number."""
-    if html is not None:
-        labels = "; ".join(row.label for row in whole.rows)
-        raise ConfigError(f"--html is for one row of --case {whole.name}; accepted with --row: {labels}", field="html")
     found = list[PublishedRow]()
     with phases() as begin:
         told = begin(whole.name, len(runs))

@@ -45,6 +45,17 @@ class PreparedRun:
     notes: tuple[str, ...] = ()
 
 
+def open_rows(inputs: Inputs) -> tuple[str, ...]:
+    """
+    Return the labels of the case's rows if there are several and no option names one. Simulates nothing.
+
+    Raises:
+        ConfigError: There is no such case or row.
+    """
+    rows = () if inputs.case is None else _rows(inputs, case(inputs.case))
+    return tuple(row.label for row in rows) if len(rows) > 1 else ()
+
+
 def prepared(inputs: Inputs) -> tuple[PreparedRun, ...]:
     """
     Return the run that the options describe; of a case without --row, all its rows. The options have been checked, and

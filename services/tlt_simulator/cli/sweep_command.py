@@ -7,7 +7,7 @@ from pathlib import Path
 from tlt_common.errors import ConfigError
 from tlt_simulator.cli.inputs import Inputs, check
 from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, write_json
-from tlt_simulator.cli.prepared import prepared
+from tlt_simulator.cli.prepared import open_rows, prepared
 from tlt_simulator.cli.progress import phases
 from tlt_simulator.report import swept
 from tlt_simulator.sweep.outcomes import cores
@@ -40,10 +40,10 @@ def sweep(
         require_directory(Path(json_to), "--json")
     values = grid(over)
     check(inputs)
-    found, *others = prepared(inputs)
-    if others:
-        labels = "; ".join(run.row.label for run in (found, *others) if run.row is not None)
-        raise ConfigError(f"--row is required here; accepted for --case {inputs.case}: {labels}", field="row")
+    if labels := open_rows(inputs):
+        accepted = "; ".join(labels)
+        raise ConfigError(f"--row is required here; accepted for --case {inputs.case}: {accepted}", field="row")
+    (found,) = prepared(inputs)
     todo = Sweep(found.scenario, values, seeds=seeds)
     swept_scenario = SweptScenario(scenario=found.scenario, trace=found.trace)
     file = None if results is None else ResultsFile(results, swept_scenario, resume=resume)

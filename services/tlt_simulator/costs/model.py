@@ -156,7 +156,7 @@ class CostModel(Frozen):
             updates: Updates of the weights since then.
             public: Whether it was a public drafter before, rather than made anew.
         """
-        share = learned_tokens / (learned_tokens + self.learn_half_tokens.value)
+        share = learned_tokens / (learned_tokens + self.learn_half_tokens.value) if learned_tokens else 0.0
         start = (self.accept_public if public else self.accept_start).value
         best = max(start, self.accept_best.value)
         return min(1.0, max(0.0, start + (best - start) * share - self.ageing.value * updates))

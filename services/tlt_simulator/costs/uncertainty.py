@@ -69,12 +69,20 @@ def _between(ordered: Sequence[float], share: float) -> float:
 
 
 def _quantile(name: str, figure: CostFigure) -> Callable[[float], float]:
-    """Return a quantile of a split normal distribution: its two halves have the widths of the interval's sides."""
+    """
+    Return a quantile of a split normal distribution: its two halves have the widths of the interval's sides.
+
+    The lower half of a positive interval is that of a log-normal distribution. With an interval of 150,000 to
+    10,000,000 around 700,000, a normal one would be below 0 in 2 % of all draws.
+    """
     most = 1.0 if name.rpartition(".")[2] in _PROBABILITIES else float("inf")
 
     def at(share: float) -> float:
         deviations = NormalDist().inv_cdf(min(max(share, 1e-9), 1 - 1e-9)) / _END
-        side = figure.value - figure.least if deviations < 0 else figure.most - figure.value
-        return min(most, max(0.0, figure.value + deviations * side))
+        if deviations >= 0:
+            return min(most, figure.value + deviations * (figure.most - figure.value))
+        if figure.least > 0:
+            return float(figure.value * (figure.least / figure.value) ** -deviations)
+        return max(0.0, figure.value + deviations * (figure.value - figure.least))
 
     return at

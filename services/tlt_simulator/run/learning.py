@@ -98,9 +98,10 @@ class Learning:
         tokens = self.tokens_s(trainers) * seconds
         one = self.tokens_s(1) * seconds  # each has its own pool
         worth = self._pool.train(one, seconds) * tokens / one if one else 0.0
-        half = self._costs.learn_half_tokens.value
-        self._own.learned += worth
-        self._own.lost *= half / (half + worth)
+        if worth:
+            half = self._costs.learn_half_tokens.value
+            self._own.learned += worth
+            self._own.lost *= half / (half + worth)
         self._decisions.trained(tokens)
         self._total += tokens
         self.trained_s += seconds * trainers

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tlt_common.domain.response import RoutedExperts
 from tlt_common.errors import RequestFailedError
 from tlt_worker.model.families import expert_count, listed, sparse_layers
@@ -64,6 +62,8 @@ class Routing:
         Raises:
             RequestFailedError: The rows do not belong to this many tokens of this model.
         """
+        import numpy as np  # which a simulation does not need
+
         rows = np.frombuffer(base64.b64decode(encoded or ""), "<i4")
         if encoded is None or rows.size != tokens * self.layers * self.top_k:
             raise RequestFailedError(
