@@ -115,7 +115,7 @@ async def _measured(
         for turn in range(rounds):
             for name in names if turn % 2 else reversed(names):
                 await sides[name].take_turn()
-        return {name: await side.run() for name, side in sides.items()}
+        return {name: await sides[name].run() for name in names}
 
 
 class _Side:

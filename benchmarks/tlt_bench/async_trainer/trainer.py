@@ -54,8 +54,10 @@ class TurnTaker(TrainerCallback):
         while not self._turn.exists():
             time.sleep(LOOK_S)
 
-    def on_log(self, _args: Any, state: Any, _control: Any, logs: Mapping[str, float], **_: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Print what TRL logged about a step."""
+        del args, control
+        logs: Mapping[str, float] = given["logs"]
         if "reward" in logs:
             step = TrainedStep(
                 step=state.global_step,
