@@ -48,8 +48,29 @@ def rollout(
         str | None,
         typer.Option(metavar="DIR|none", help="With --model: drafter to start with. Default: the shipped one."),
     ] = None,
+    asynchronous: Annotated[
+        bool,
+        typer.Option(
+            "--async",
+            help="Run TRL's asynchronous trainer, which never drains the fleet, with TLT on and off in turns. Takes 25 "
+            "minutes.",
+        ),
+    ] = False,
+    packed: Annotated[
+        bool,
+        typer.Option(
+            "--packed",
+            help="With --async: compare all requests packed on one of two workers, while the other trains "
+            "drafters, with the defaults.",
+        ),
+    ] = False,
     minutes: Annotated[
-        float | None, typer.Option(min=1, help="Length of the run, start-up included. Default: the demo's.")
+        float | None,
+        typer.Option(
+            min=1,
+            help="Length of the run, start-up included; with --async, measured minutes of each side. Default: the "
+            "demo's; 10.",
+        ),
     ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
@@ -68,6 +89,8 @@ def rollout(
         shallow=shallow,
         model=model,
         drafter=drafter,
+        asynchronous=asynchronous,
+        packed=packed,
         minutes=minutes,
         keep=keep,
     )

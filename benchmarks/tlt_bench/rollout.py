@@ -11,6 +11,7 @@ from countdown.main import recorded
 from countdown.record import Run
 from countdown.screen import Screen
 from countdown.settings import chosen
+from tlt_bench.async_trainer import measure as async_trainer
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_common.errors import ConfigError, TltError
@@ -29,6 +30,8 @@ def measure(
     shallow: bool,
     model: str | None,
     drafter: str | None,
+    asynchronous: bool,
+    packed: bool,
     minutes: float | None,
     keep: Path | None,
 ) -> Result:
@@ -42,7 +45,9 @@ def measure(
         shallow: Serve the demo's policy as it is, without layers that add nothing.
         model: Name of a fetched model to run instead of the demo's policy.
         drafter: Directory of the drafter that the model's run starts with, or none.
-        minutes: Duration of the run in minutes; None for the default.
+        asynchronous: Run TRL's asynchronous trainer instead of the demo's.
+        packed: With `asynchronous`: compare all requests on one worker with the defaults, and not these with TLT off.
+        minutes: Duration of the run in minutes, or of each side with `asynchronous`; None for the default.
         keep: Directory for run.json and report.html.
 
     Raises:
@@ -51,6 +56,17 @@ def measure(
     """
     from countdown.report import write_report
 
+    if asynchronous:
+        if quick or no_tail or shallow or model or drafter or keep:
+            raise ConfigError(
+                "--async is not accepted with --quick, --no-tail, --shallow, --model, --drafter or --keep",
+                field="async",
+            )
+        return async_trainer.measure(
+            warm=warm, packed=packed, minutes=async_trainer.MINUTES if minutes is None else minutes
+        )
+    if packed:
+        raise ConfigError("--packed is accepted with --async only", field="packed")
     if model is not None:
         job = _of_model(model, quick=quick or warm or no_tail or shallow, drafter=drafter, minutes=minutes)
     elif drafter is not None:

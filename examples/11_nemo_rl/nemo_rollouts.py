@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import faulthandler
 import importlib.util
 import sys
 import threading
@@ -44,6 +45,7 @@ from nemo_rl.weight_sync.interfaces import WeightSynchronizer  # noqa: E402
 PROMPTS = ("<bos> Numbers 2 5 7 . Target 14 .", "<bos> Numbers 3 4 6 . Target 18 .")
 SAMPLES = 2
 NEW_TOKENS = 1500
+LAST_S = 300.0
 TRANSPORT = "tlt_suite.nemo_rl:TltWeightSender"
 PLACES = [
     (GenerationInterface, TltGeneration),
@@ -162,13 +164,19 @@ def main(endpoint: str, model: str) -> None:
     long = TltGeneration(None, config_of(endpoint, max_new_tokens=NEW_TOKENS, ignore_eos=True))
     found: list[list[int]] = []
     rollout = threading.Thread(
-        target=lambda: found.append(rolled_out(run_async_multi_turn_rollout, long, tokenizer, environment))
+        target=lambda: found.append(rolled_out(run_async_multi_turn_rollout, long, tokenizer, environment)),
+        daemon=True,  # one that hangs keeps no program running
     )
     rollout.start()
     time.sleep(1.5)
     after = int(synchronizer.sync_weights(timer=Timer())["policy_version"])
     assert rollout.is_alive(), "the update came after the responses"  # noqa: S101
-    rollout.join()
+    rollout.join(LAST_S)
+    if rollout.is_alive():
+        faulthandler.dump_traceback(all_threads=True)
+        raise SystemExit(
+            f"the last rollout has not ended {LAST_S:.0f} s after the update; above: what each thread does"
+        )
     assert found == [[NEW_TOKENS] * len(lengths)]  # noqa: S101
     assert after == before + 1  # noqa: S101
     for each in (generation, long):

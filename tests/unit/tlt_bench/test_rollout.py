@@ -11,7 +11,7 @@ from tlt_local.models import published
 
 OPTIONS: dict[str, Any] = {
     "quick": False, "warm": False, "no_tail": False, "shallow": False,
-    "model": None, "drafter": None, "minutes": None, "keep": None,
+    "model": None, "drafter": None, "asynchronous": False, "packed": False, "minutes": None, "keep": None,
 }  # fmt: skip
 
 
@@ -33,6 +33,10 @@ def unfetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"model": "smollm2", "drafter": "/nowhere"}, "drafter", "the directory of one, or none"),
         ({"drafter": "none"}, "drafter", "with --model only"),
         ({"quick": True, "warm": True}, "warm", "use one of them"),
+        ({"packed": True}, "packed", "with --async only"),
+        ({"asynchronous": True, "quick": True}, "async", "--async is not accepted with --quick"),
+        ({"asynchronous": True, "model": "smollm2"}, "async", "--async is not accepted with --quick"),
+        ({"asynchronous": True, "keep": Path("kept")}, "async", "or --keep"),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from tlt_common.client import TokenChunk
@@ -81,6 +82,7 @@ class PlayedConversation:
             logprobs=self._logprobs,
             sampled=self._sampled,
             oldest_version=min(self._versions),
+            mean_version=fmean(self._versions),
             calls=self._calls,
             failures=self._failures,
         )

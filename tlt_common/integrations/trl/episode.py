@@ -21,6 +21,8 @@ class Episode:
     sampled: Sequence[bool]
     oldest_version: int
     """The oldest policy version that sampled a token."""
+    mean_version: float
+    """Mean of the policy versions that sampled its tokens."""
     calls: int = 0
     """Number of tool calls."""
     failures: int = 0

@@ -12,6 +12,8 @@ from tlt_common.integrations.trl.installed import sample_class, sample_of
 Reward: TypeAlias = Callable[..., Sequence[float | None] | Awaitable[Sequence[float | None]]]
 EPSILON = 1e-8
 """Keeps advantages finite in groups whose rewards are equal; TRL's own."""
+NEWER = "rollout/versions_newer_mean"
+"""Versions by which a sample's tokens are newer than its label, on average: TRL counts all as old as the oldest one."""
 NO_COLUMNS = frozenset({"prompt", "completion", "completion_ids"})
 """Columns of the data set that reward functions get in another form."""
 
@@ -28,9 +30,14 @@ class EpisodeGroup:
     """Published policy version minus the trainer's."""
 
     @property
+    def oldest_version(self) -> int:
+        """The oldest version that sampled a token."""
+        return min(episode.oldest_version for episode in self.episodes)
+
+    @property
     def model_version(self) -> int:
         """The oldest version that sampled a token, by the trainer's count."""
-        return min(episode.oldest_version for episode in self.episodes) - self.offset
+        return self.oldest_version - self.offset
 
 
 async def samples_of(
@@ -67,7 +74,7 @@ async def samples_of(
             advantage=float(advantages[i]),
             model_version=group.model_version,
             group_id=group.index,
-            metrics={"reward": float(totals[i]), "reward_std": std}
+            metrics={"reward": float(totals[i]), "reward_std": std, NEWER: one.mean_version - group.oldest_version}
             | {f"rewards/{name}": np.nan if r is None else r for name, r in zip(names, rewards[i], strict=True)}
             | (_of_tools(one) if uses_tools else {}),
         )

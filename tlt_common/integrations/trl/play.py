@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from tlt_common.client import Client, FinishReason, SamplingParams
@@ -73,6 +74,7 @@ class Play:
                 logprobs=one.logprobs,
                 sampled=[True] * len(one.token_ids),
                 oldest_version=min(one.policy_versions),
+                mean_version=fmean(one.policy_versions),
             )
             for one, text in zip(found, texts, strict=True)
         ]
