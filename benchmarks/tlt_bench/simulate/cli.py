@@ -9,11 +9,11 @@ from tlt_bench.options import Json
 
 def simulate(
     json: Json = "-",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps; with --sweep, one seed.")] = False,
-    sweep: Annotated[
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps; with --row, one seed.")] = False,
+    row: Annotated[
         str | None,
         typer.Option(
-            metavar="ROW",
+            metavar="LABEL",
             help="Simulate this row of `tlt simulate --case paper` instead, with other values of the keys whose "
             "defaults were chosen by simulation, one at a time. Takes about 10 minutes.",
         ),
@@ -27,4 +27,4 @@ def simulate(
     """
     from tlt_bench.simulate import measure, sweeps
 
-    (measure.measure(quick=quick) if sweep is None else sweeps.measure(sweep, quick=quick)).write(json)
+    (measure.measure(quick=quick) if row is None else sweeps.measure(row, quick=quick)).write(json)

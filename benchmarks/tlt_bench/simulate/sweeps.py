@@ -44,7 +44,7 @@ def measure(row: str, *, quick: bool) -> Result:
     """
     rows = {one.label: one for one in case(CASE).rows}
     if (found := rows.get(row)) is None:
-        raise ConfigError(f"--sweep is {row!r}; accepted: {'; '.join(rows)}", field="row")
+        raise ConfigError(f"--row is {row!r}; accepted: {'; '.join(rows)}", field="row")
     base = found.prepared().model_copy(update={"drafter_tokens": 0.0, "public_drafter": False})
     seeds = range(base.seed, base.seed + (QUICK_SEEDS if quick else SEEDS))
     named = dict(_scenarios(base))
