@@ -41,15 +41,12 @@ class TrainedStep(Frozen):
     """An optimizer step, as TRL logged it."""
 
     step: int
-    at_unix_s: float
     reward: float
     """Mean over responses."""
     staleness_mean: float
     """Age of a token in policy versions when it was learned from: mean over a response, then over responses."""
     staleness_max: float
     """Age of the oldest token."""
-    tokens_mean: float
-    """Length of a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

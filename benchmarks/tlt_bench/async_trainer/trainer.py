@@ -61,11 +61,9 @@ class TurnTaker(TrainerCallback):
         if "reward" in logs:
             step = TrainedStep(
                 step=state.global_step,
-                at_unix_s=time.time(),
                 reward=logs["reward"],
                 staleness_mean=logs["sample/staleness_mean"] - logs["rollout/versions_newer_mean"],
                 staleness_max=logs["sample/staleness_max"],
-                tokens_mean=logs["sample/trained_tokens_mean"],
             )
             sys.stdout.write(step.model_dump_json() + "\n")
             sys.stdout.flush()

@@ -15,7 +15,7 @@ def simulate(
         typer.Option(
             metavar="LABEL",
             help="Simulate this row of `tlt simulate --case paper` instead, with other values of the keys whose "
-            "defaults were chosen by simulation, one at a time. Takes about 10 minutes.",
+            "defaults were chosen by simulation, one at a time. Takes about 2 minutes.",
         ),
     ] = None,
 ) -> None:

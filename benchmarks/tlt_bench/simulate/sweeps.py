@@ -1,4 +1,4 @@
-"""Speedups of two published runs under other values of the keys whose defaults were chosen by simulation."""
+"""Speedups of a published run under other values of the keys whose defaults were chosen by simulation."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

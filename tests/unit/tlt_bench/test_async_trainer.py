@@ -19,7 +19,7 @@ from tlt_bench.async_trainer.record import (
 
 def steps(*rewards: float, first: int = 1) -> list[TrainedStep]:
     return [
-        TrainedStep(step=first + at, at_unix_s=0, reward=reward, staleness_mean=0.5, staleness_max=at, tokens_mean=9)
+        TrainedStep(step=first + at, reward=reward, staleness_mean=0.5, staleness_max=at)
         for at, reward in enumerate(rewards)
     ]
 

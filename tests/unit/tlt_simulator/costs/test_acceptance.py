@@ -127,3 +127,9 @@ def test_ngrams_without_siblings_are_within_what_was_counted(alone: tuple[float,
     )
     assert least <= five <= most
     assert one < five
+
+
+def test_a_drafter_that_learns_at_once_begins_where_it_begins() -> None:
+    at_once = costs(learn_half_tokens=0.0)
+    assert at_once.quality(0.0, 0.0) == at_once.accept_start.value
+    assert at_once.quality(1.0, 0.0) == at_once.accept_best.value
