@@ -70,6 +70,20 @@ def require_swept(named: str, value: object) -> None:
     assert default in row[2].replace("`", "").split(", "), "the default was not among the values"
 
 
+@pytest.mark.parametrize(("column", "run"), [(3, "sweep-7b"), (4, "sweep-32b")])
+def test_the_table_shows_what_the_sweep_measured(column: int, run: str) -> None:
+    figures = json.loads((ROOT / f"docs/results/data/{run}.json").read_text())["figures"]
+    shown = set[str]()
+    for key in CHOSEN:
+        (row,) = re.findall(rf"^\| `{re.escape(key)}` \|.*$", PAGE, re.MULTILINE)
+        measured = [name for name in figures if name.startswith(key.replace(".", "_"))]
+        numbers = row.split("|")[column + 1].strip().split(", ")
+        assert [number for number in numbers if "*" in number] == [f"**{figures['default']:.2f}**"], key
+        assert [number for number in numbers if "*" not in number] == [f"{figures[name]:.2f}" for name in measured], key
+        shown |= {"default", *measured}
+    assert shown == set(figures)
+
+
 def docstring_of(module: ModuleType, name: str) -> str:
     """Return the text below a constant."""
     body = ast.parse(inspect.getsource(module)).body
